@@ -1,0 +1,235 @@
+#include "ir/op.h"
+
+#include <algorithm>
+#include <array>
+
+#include "ir/base/check.h"
+
+namespace mega {
+namespace {
+
+using enum Combine;
+
+// kind, name, index, flexible, whole, combine, linear, can_accumulate, flops per point
+constexpr std::array kOps = {
+    OpInfo{OpKind::InputTokens, "input_tokens", "->sb", false, "", None, false, 0, 0},
+    OpInfo{OpKind::InputLabels, "input_labels", "->sb", false, "", None, false, 0, 0},
+    OpInfo{OpKind::CountTokens, "count_tokens", "->", false, "", None, false, 0, 0},
+
+    OpInfo{OpKind::Embedding, "embedding", "sb,vh->sbh", false, "h", Sum, false, 0, 0},
+    OpInfo{OpKind::AddPosition, "add_position", "sbh,ph->sbh", false, "hp", None, false, 0, 1},
+    OpInfo{OpKind::LayerNorm, "layer_norm", "sbh,h,h->sbh,sb,sb", true, "h", None, false, 0, 8},
+    OpInfo{OpKind::RmsNorm, "rms_norm", "sbh,h->sbh,sb", true, "h", None, false, 0, 6},
+    OpInfo{OpKind::MatMul, "matmul", "sbh,nh->sbn", true, "", Sum, true, 1, 2},
+    OpInfo{OpKind::AddBias, "add_bias", "sbn,n->sbn", true, "", None, false, 0, 1},
+    OpInfo{OpKind::Rope, "rope", "sbgrd->sbgrd", true, "d", None, false, 0, 3},
+    OpInfo{OpKind::Attention, "attention", "sbgrd,tbgd,tbgd->sbgrd,sbgr", false, "dt", None, false,
+           0, 4},
+    OpInfo{OpKind::GeluTanh, "gelu_tanh", "sbf->sbf", true, "", None, false, 0, 10},
+    OpInfo{OpKind::Gelu, "gelu", "sbf->sbf", true, "", None, false, 0, 10},
+    OpInfo{OpKind::SwiGlu, "swiglu", "sbf,sbf->sbf", true, "", None, false, 0, 6},
+    OpInfo{OpKind::Add, "add", "sbh,sbh->sbh", true, "", None, true, 1, 1},
+    OpInfo{OpKind::VocabMax, "vocab_max", "sbv->sb", false, "", Max, false, 0, 1},
+    OpInfo{OpKind::VocabSumExp, "vocab_sum_exp", "sbv,sb,sb->sb,sb", false, "", Sum, false, 0, 4},
+    OpInfo{OpKind::TokenLoss, "token_loss", "sb,sb,sb,sb,->", false, "", Sum, false, 1, 3},
+
+    OpInfo{OpKind::CrossEntropyBackward, "cross_entropy_backward", "sbv,sb,sb,sb,->sbv", false, "",
+           None, false, 0, 4},
+    OpInfo{OpKind::EmbeddingBackward, "embedding_backward", "sb,sbh->vh", false, "h", Sum, false, 1,
+           0},
+    OpInfo{OpKind::AddPositionBackward, "add_position_backward", "sbh->ph", false, "hp", Sum, false,
+           1, 1},
+    OpInfo{OpKind::LayerNormBackward, "layer_norm_backward", "sbh,sbh,h,sb,sb->sbh,h,h", true, "h",
+           Sum, false, 7, 14},
+    OpInfo{OpKind::RmsNormBackward, "rms_norm_backward", "sbh,sbh,h,sb->sbh,h", true, "h", Sum,
+           false, 3, 10},
+    OpInfo{OpKind::BiasBackward, "bias_backward", "sbn->n", true, "", Sum, true, 1, 1},
+    OpInfo{OpKind::AttentionBackward, "attention_backward",
+           "sbgrd,sbgrd,tbgd,tbgd,sbgrd,sbgr->sbgrd,tbgd,tbgd", false, "dts", Sum, false, 0, 10},
+    OpInfo{OpKind::GeluTanhBackward, "gelu_tanh_backward", "sbf,sbf->sbf", true, "", None, false, 0,
+           14},
+    OpInfo{OpKind::GeluBackward, "gelu_backward", "sbf,sbf->sbf", true, "", None, false, 0, 14},
+    OpInfo{OpKind::SwiGluBackward, "swiglu_backward", "sbf,sbf,sbf->sbf,sbf", true, "", None, false,
+           0, 12},
+
+    OpInfo{OpKind::Fill, "fill", "->n", true, "", None, false, 0, 0},
+    OpInfo{OpKind::InitNormal, "init_normal", "->n", true, "", None, false, 0, 0},
+    OpInfo{OpKind::SquareSum, "square_sum", "n->", true, "", Sum, false, 1, 2},
+    OpInfo{OpKind::AdamW, "adamw", "n,->n,n,n", false, "", None, false, 7, 14},
+    OpInfo{OpKind::Sgd, "sgd", "n,->n,n", false, "", None, false, 3, 6},
+
+    OpInfo{OpKind::AllReduce, "all_reduce", "n->n", true, "", None, false, 0, 0},
+    OpInfo{OpKind::ReduceScatter, "reduce_scatter", "n->m", true, "", None, false, 0, 0},
+    OpInfo{OpKind::AllGather, "all_gather", "m->n", true, "", None, false, 0, 0},
+};
+
+constexpr bool table_follows_enum() {
+  for (std::size_t i = 0; i < kOps.size(); ++i) {
+    if (static_cast<std::size_t>(kOps[i].kind) != i) return false;
+  }
+  return kOps.size() == static_cast<std::size_t>(OpKind::AllGather) + 1;
+}
+static_assert(table_follows_enum());
+
+bool is_letter(char c) {
+  return c >= 'a' && c <= 'z';
+}
+
+// Splits "ab,c" into {"ab", "c"}; an empty text is one scalar operand unless `may_be_none`.
+std::optional<std::vector<std::string>> split_operands(std::string_view text, bool may_be_none) {
+  std::vector<std::string> operands;
+  if (may_be_none && text.empty()) return operands;
+  std::string current;
+  for (const char c : text) {
+    if (c == ',') {
+      operands.push_back(std::move(current));
+      current.clear();
+    } else if (!is_letter(c) || current.find(c) != std::string::npos) {
+      return std::nullopt;
+    } else {
+      current += c;
+    }
+  }
+  operands.push_back(std::move(current));
+  return operands;
+}
+
+}  // namespace
+
+const OpInfo& info(OpKind kind) {
+  return kOps[static_cast<std::size_t>(kind)];
+}
+
+std::optional<OpKind> op_named(std::string_view name) {
+  for (const OpInfo& op : kOps) {
+    if (op.name == name) return op.kind;
+  }
+  return std::nullopt;
+}
+
+std::span<const OpInfo> all_ops() {
+  return kOps;
+}
+
+bool is_collective(OpKind kind) {
+  return kind == OpKind::AllReduce || kind == OpKind::ReduceScatter || kind == OpKind::AllGather;
+}
+
+std::optional<Index> parse_index(std::string_view text) {
+  const std::size_t arrow = text.find("->");
+  if (arrow == std::string_view::npos) return std::nullopt;
+  auto inputs = split_operands(text.substr(0, arrow), true);
+  auto outputs = split_operands(text.substr(arrow + 2), false);
+  if (!inputs || !outputs) return std::nullopt;
+  return Index{std::move(*inputs), std::move(*outputs)};
+}
+
+std::int64_t Extents::product(std::string_view letters) const {
+  std::int64_t result = 1;
+  for (const char letter : letters) result *= (*this)[letter];
+  return result;
+}
+
+ExtentsOrMessage extents_of(const Index& index, std::span<const Shape> inputs,
+                            std::span<const Shape> outputs) {
+  if (inputs.size() != index.inputs.size() || outputs.size() != index.outputs.size()) {
+    return {std::nullopt, "takes " + std::to_string(index.inputs.size()) + " inputs and " +
+                              std::to_string(index.outputs.size()) + " outputs, got " +
+                              std::to_string(inputs.size()) + " and " +
+                              std::to_string(outputs.size())};
+  }
+  Extents extents;
+  std::string message;
+  const auto match = [&](const std::string& letters, const Shape& shape) {
+    if (letters.size() != shape.size()) {
+      message = "operand '" + letters + "' has " + std::to_string(letters.size()) +
+                " dimensions, the buffer is " + to_string(shape);
+      return false;
+    }
+    for (std::size_t i = 0; i < letters.size(); ++i) {
+      std::int64_t& size = extents.size[letters[i] - 'a'];
+      if (size != 0 && size != shape[i]) {
+        message = "dimension '" + std::string(1, letters[i]) + "' is " + std::to_string(size) +
+                  " and " + std::to_string(shape[i]);
+        return false;
+      }
+      size = shape[i];
+    }
+    return true;
+  };
+  for (std::size_t i = 0; i < inputs.size(); ++i) {
+    if (!match(index.inputs[i], inputs[i])) return {std::nullopt, message};
+  }
+  for (std::size_t i = 0; i < outputs.size(); ++i) {
+    if (!match(index.outputs[i], outputs[i])) return {std::nullopt, message};
+  }
+  return {extents, {}};
+}
+
+std::string contracted_letters(const Index& index) {
+  std::string letters;
+  for (const std::string& input : index.inputs) {
+    for (const char letter : input) {
+      const bool in_output = std::any_of(
+          index.outputs.begin(), index.outputs.end(),
+          [&](const std::string& output) { return output.find(letter) != std::string::npos; });
+      if (!in_output && letters.find(letter) == std::string::npos) letters += letter;
+    }
+  }
+  return letters;
+}
+
+Flops flops(OpKind kind, const Index& index, const Extents& extents, const Attributes& attributes) {
+  std::string letters;
+  const auto add = [&](const std::string& operand) {
+    for (const char letter : operand) {
+      if (letters.find(letter) == std::string::npos) letters += letter;
+    }
+  };
+  for (const std::string& input : index.inputs) add(input);
+  for (const std::string& output : index.outputs) add(output);
+  double points = 1;
+  for (const char letter : letters) points *= static_cast<double>(extents[letter]);
+  if (kind == OpKind::AddPosition || kind == OpKind::AddPositionBackward) {
+    // The table's rows are looked up, not multiplied.
+    points /= static_cast<double>(std::max<std::int64_t>(extents['p'], 1));
+  }
+  if (attributes.causal) points /= 2;
+  return Flops(info(kind).flops_per_point * points);
+}
+
+DType input_dtype(OpKind kind, std::size_t position) {
+  switch (kind) {
+    case OpKind::Embedding:
+    case OpKind::EmbeddingBackward:
+      return position == 0 ? DType::Int32 : DType::Fp32;
+    case OpKind::VocabSumExp:
+      return position == 1 ? DType::Int32 : DType::Fp32;
+    case OpKind::TokenLoss:
+      return position == 3 ? DType::Int32 : position == 4 ? DType::Fp64 : DType::Fp32;
+    case OpKind::CrossEntropyBackward:
+      return position == 1 ? DType::Int32 : position == 4 ? DType::Fp64 : DType::Fp32;
+    case OpKind::AdamW:
+    case OpKind::Sgd:
+      return position == 1 ? DType::Fp64 : DType::Fp32;
+    default:
+      return DType::Fp32;
+  }
+}
+
+DType output_dtype(OpKind kind, std::size_t position) {
+  switch (kind) {
+    case OpKind::InputTokens:
+    case OpKind::InputLabels:
+      return DType::Int32;
+    case OpKind::CountTokens:
+    case OpKind::SquareSum:
+    case OpKind::TokenLoss:
+      return DType::Fp64;
+    default:
+      static_cast<void>(position);
+      return DType::Fp32;
+  }
+}
+
+}  // namespace mega

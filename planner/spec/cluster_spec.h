@@ -1,0 +1,41 @@
+// The machines: what one GPU (or CPU rank) computes, and what links them.
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+#include "ir/base/units.h"
+
+namespace mega::planner {
+
+struct GpuSpec {
+  std::string name;
+  bool is_cpu = false;
+  Bytes memory;                                   // capacity per rank
+  FlopsPerSecond peak_fp32, peak_bf16, peak_fp8;  // dense peaks; 0 when the type is unsupported
+  BytesPerSecond bandwidth;                       // of its memory
+  Seconds launch;                                 // fixed cost of one op
+};
+
+// One tier of links. Bandwidth is per GPU and direction inside a node, per NIC and direction
+// between nodes.
+struct LinkSpec {
+  std::string kind;  // "nvlink", "infiniband", "shared_memory"
+  BytesPerSecond bandwidth;
+  Seconds latency;
+  int nics = 1;                 // per node; of the network only
+  double oversubscription = 1;  // of the network only
+};
+
+struct ClusterSpec {
+  std::string name;
+  GpuSpec gpu;
+  int nodes = 1;
+  int gpus_per_node = 1;
+  int gpus = 1;  // the world: nodes * gpus_per_node unless given
+  LinkSpec node;
+  LinkSpec network;
+  int threads_per_rank = 1;  // CPU only
+};
+
+}  // namespace mega::planner
