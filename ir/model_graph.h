@@ -1,0 +1,91 @@
+// The model as ops on whole tensors: what is computed, with no word about where.
+//
+// A transformer is a chain of blocks (embedding, layers, head) that pass one residual stream
+// along. Blocks of one kind are the same but for the names of their parameters, so the graph holds
+// each kind once, as a template, and the chain as a list of template ids.
+//
+//   embedding ──x──► layer 0 ──x──► layer 1 ── ... ──x──► head ──► loss
+//             ◄─dx──         ◄─dx──               ◄─dx──
+//
+// A block's backward accumulates into the gradient of the stream in place: `input_gradient` and
+// `output_gradient` are one tensor, except in the head, which starts it.
+#pragma once
+
+#include <array>
+#include <string>
+#include <vector>
+
+#include "ir/base/ids.h"
+#include "ir/op.h"
+#include "ir/types.h"
+
+namespace mega {
+
+using TensorId = Id<struct TensorTag>;
+using BlockKindId = Id<struct BlockKindTag>;
+
+enum class TensorKind : std::uint8_t {
+  Parameter,   // persistent, trained
+  Gradient,    // main gradient of a parameter; accumulated over the micro-batches
+  Activation,  // of one micro-batch
+  Scalar,      // one per step: "loss", "token_count"
+};
+
+struct Tensor {
+  std::string name;     // parameters: global name, "{}" stands for the layer's number
+  std::string letters;  // one per dimension, see ir/op.h
+  TensorKind kind = TensorKind::Activation;
+  DType dtype = DType::Fp32;
+  bool operator==(const Tensor&) const = default;
+};
+
+struct GraphOp {
+  OpKind kind = OpKind::Add;
+  std::string index;
+  std::vector<TensorId> inputs;
+  std::vector<TensorId> outputs;
+  Attributes attributes;
+  bool operator==(const GraphOp&) const = default;
+};
+
+struct Parameter {
+  TensorId weight;
+  TensorId gradient;  // set by add_backward
+  bool initial_is_normal = false;
+  double initial = 0;  // the value, or the standard deviation
+  bool weight_decay = false;
+  bool is_tied = false;  // one tensor of the model, used by the embedding and by the head
+  bool operator==(const Parameter&) const = default;
+};
+
+struct Block {
+  std::string name;  // "embedding", "layer", "head"
+  Table<TensorId, Tensor> tensors;
+  std::vector<Parameter> parameters;  // in order of first use
+  std::vector<GraphOp> forward;
+  std::vector<GraphOp> backward;
+  TensorId input, output;                    // residual stream; unset at the ends of the model
+  TensorId input_gradient, output_gradient;  // set by add_backward
+  bool operator==(const Block&) const = default;
+};
+
+struct ModelGraph {
+  std::string name;
+  Extents extents;           // global size of each letter, unpadded; b is one micro-batch
+  std::vector<char> padded;  // letters whose size is padded so that it splits evenly
+  Table<BlockKindId, Block> kinds;
+  std::vector<BlockKindId> chain;  // embedding, layers, head
+  int layers = 0;                  // chain.size() - 2
+  bool operator==(const ModelGraph&) const = default;
+};
+
+// Number of elements of all parameters of the model, a tied one counted once. `padded` sizes
+// replace those of the graph for the given letters (vocabulary), for parameters_allocated.
+std::int64_t parameter_count(const ModelGraph& graph, const Extents& extents);
+
+// "h.{}.attn.q.weight", 3 -> "h.3.attn.q.weight"
+std::string instance_name(const std::string& name, int layer);
+
+std::string print(const ModelGraph& graph);
+
+}  // namespace mega
