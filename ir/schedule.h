@@ -80,6 +80,16 @@ struct Schedule {
   std::vector<std::vector<int>> slots;  // [pipeline rank][chunk]; micro-batch k is in slot k % n
 };
 
+// How long each piece of a schedule takes, whole nanoseconds; [pipeline rank][chunk] or
+// [pipeline rank].
+struct Durations {
+  std::vector<std::vector<std::int64_t>> forward_ns, backward_ns, reduce_ns;
+  std::vector<std::int64_t> prologue_ns, update_ns;
+  std::int64_t tied_ns = 0;
+  std::vector<std::int64_t> transfer_ns;  // of the edge between rank r and r + 1 (modulo pp)
+  bool operator==(const Durations&) const = default;
+};
+
 bool is_transfer(Work work);
 // +1 towards the next pipeline rank, -1 towards the one before.
 int hop(Work work);
