@@ -69,10 +69,17 @@ struct Block {
   bool operator==(const Block&) const = default;
 };
 
+// A letter whose size is rounded up to a multiple of `multiple` times the ranks that split it.
+struct PaddedLetter {
+  char letter = 'v';
+  std::int64_t multiple = 1;
+  bool operator==(const PaddedLetter&) const = default;
+};
+
 struct ModelGraph {
   std::string name;
-  Extents extents;           // global size of each letter, unpadded; b is one micro-batch
-  std::vector<char> padded;  // letters whose size is padded so that it splits evenly
+  Extents extents;  // global size of each letter, unpadded; b is one micro-batch
+  std::vector<PaddedLetter> padded;
   Table<BlockKindId, Block> kinds;
   std::vector<BlockKindId> chain;  // embedding, layers, head
   int layers = 0;                  // chain.size() - 2

@@ -22,7 +22,7 @@ constexpr std::array kOps = {
     OpInfo{OpKind::RmsNorm, "rms_norm", "sbh,h->sbh,sb", true, "h", None, false, 0, 6},
     OpInfo{OpKind::MatMul, "matmul", "sbh,nh->sbn", true, "", Sum, true, 1, 2},
     OpInfo{OpKind::AddBias, "add_bias", "sbn,n->sbn", true, "", None, false, 0, 1},
-    OpInfo{OpKind::Rope, "rope", "sbgrd->sbgrd", true, "d", None, false, 0, 3},
+    OpInfo{OpKind::Rope, "rope", "sbgrd->sbgrd", true, "d", None, true, 0, 3},
     OpInfo{OpKind::Attention, "attention", "sbgrd,tbgd,tbgd->sbgrd,sbgr", false, "dt", None, false,
            0, 4},
     OpInfo{OpKind::GeluTanh, "gelu_tanh", "sbf->sbf", true, "", None, false, 0, 10},

@@ -121,7 +121,9 @@ std::optional<Index> parse_index(std::string_view text);
 struct Extents {
   std::int64_t size[26] = {};
   std::int64_t operator[](char letter) const { return size[letter - 'a']; }
+  std::int64_t& operator[](char letter) { return size[letter - 'a']; }
   std::int64_t product(std::string_view letters) const;
+  bool operator==(const Extents&) const = default;
 };
 
 // Extents of the letters of one op, from its operands' shapes. Fails with a message when a rank

@@ -1,0 +1,223 @@
+#include "planner/model/add_backward.h"
+
+#include <map>
+#include <set>
+#include <utility>
+
+#include "ir/base/check.h"
+
+namespace mega::planner {
+namespace {
+
+class Differentiator {
+ public:
+  explicit Differentiator(Block& block) : block_(block) {
+    for (Parameter& parameter : block_.parameters) {
+      const Tensor weight = block_.tensors[parameter.weight];
+      parameter.gradient =
+          block_.tensors.add({weight.name, weight.letters, TensorKind::Gradient, DType::Fp32});
+      gradient_[parameter.weight] = parameter.gradient;
+    }
+    if (block_.output) {
+      const Tensor output = block_.tensors[block_.output];
+      block_.output_gradient =
+          block_.tensors.add({"dx", output.letters, TensorKind::Activation, DType::Fp32});
+      gradient_[block_.output] = block_.output_gradient;
+    }
+  }
+
+  void run() {
+    for (std::size_t i = block_.forward.size(); i-- > 0;) {
+      const GraphOp op = block_.forward[i];  // a copy: tensors are added below
+      differentiate(op);
+      for (const TensorId output : op.outputs) finished_.insert(output);
+    }
+    if (block_.input) block_.input_gradient = gradient_.at(block_.input);
+  }
+
+ private:
+  void differentiate(const GraphOp& op) {
+    switch (op.kind) {
+      case OpKind::MatMul:
+        return matmul(op);
+      case OpKind::AddBias:
+        into_parameter(OpKind::BiasBackward, swap_sides(op.index, 0, 1), {dy(op)}, op.inputs[1]);
+        return pass_on(op.inputs[0], dy(op));
+      case OpKind::Add:
+        pass_on(op.inputs[0], dy(op));
+        return pass_on(op.inputs[1], dy(op));
+      case OpKind::AddPosition:
+        into_parameter(OpKind::AddPositionBackward, "sbh->ph", {dy(op)}, op.inputs[1]);
+        return pass_on(op.inputs[0], dy(op));
+      case OpKind::Embedding:
+        return into_parameter(OpKind::EmbeddingBackward, "sb,sbh->vh", {op.inputs[0], dy(op)},
+                              op.inputs[1]);
+      case OpKind::LayerNorm:
+      case OpKind::RmsNorm:
+        return norm(op);
+      case OpKind::Rope:
+        return rope(op);
+      case OpKind::Attention:
+        return attention(op);
+      case OpKind::GeluTanh:
+        return unary(op, OpKind::GeluTanhBackward);
+      case OpKind::Gelu:
+        return unary(op, OpKind::GeluBackward);
+      case OpKind::SwiGlu:
+        return swiglu(op);
+      case OpKind::TokenLoss:
+        return loss(op);
+      case OpKind::VocabMax:
+      case OpKind::VocabSumExp:  // the loss's rule reaches through them to the logits
+      case OpKind::InputTokens:
+      case OpKind::InputLabels:
+        return;
+      default:
+        break;
+    }
+    MEGA_CHECK(false, "no backward rule for " + std::string(info(op.kind).name));
+  }
+
+  TensorId dy(const GraphOp& op) const { return gradient_.at(op.outputs[0]); }
+
+  void emit(OpKind kind, std::string index, std::vector<TensorId> inputs,
+            std::vector<TensorId> outputs, Attributes attributes = {}) {
+    block_.backward.push_back(
+        {kind, std::move(index), std::move(inputs), std::move(outputs), attributes});
+  }
+
+  // "A,B->C" with operands renamed: "C->B" and the like.
+  static std::string swap_sides(const std::string& index, int from_output, int to_input) {
+    const Index parsed = *parse_index(index);
+    return parsed.outputs[static_cast<std::size_t>(from_output)] + "->" +
+           parsed.inputs[static_cast<std::size_t>(to_input)];
+  }
+
+  // Where a contribution to the gradient of `tensor` goes: a new tensor, or the one that already
+  // holds other contributions, to be added to. The latter is also the gradient of every tensor
+  // that passed it on; their producers must be done with it.
+  std::pair<TensorId, bool> target(TensorId tensor) {
+    const auto found = gradient_.find(tensor);
+    if (found == gradient_.end()) {
+      const Tensor primal = block_.tensors[tensor];
+      const TensorId id =
+          block_.tensors.add({"d" + primal.name, primal.letters, TensorKind::Activation});
+      gradient_[tensor] = id;
+      return {id, false};
+    }
+    for (const auto& [other, gradient] : gradient_) {
+      const bool is_in_use = gradient == found->second && other != tensor &&
+                             !finished_.contains(other) && other != block_.output;
+      MEGA_CHECK(!is_in_use, "the gradient of " + block_.tensors[other].name +
+                                 " would change before its last use");
+    }
+    return {found->second, true};
+  }
+
+  // d tensor = d with no op: both are one buffer from here on. Only for the first contribution;
+  // the graphs that we build add the plain uses (residuals) last, so it is the first in reverse.
+  void pass_on(TensorId tensor, TensorId d) {
+    MEGA_CHECK(!gradient_.contains(tensor),
+               "a second plain use of " + block_.tensors[tensor].name + " needs an add");
+    gradient_[tensor] = d;
+  }
+
+  void into_parameter(OpKind kind, std::string index, std::vector<TensorId> inputs,
+                      TensorId parameter) {
+    emit(kind, std::move(index), std::move(inputs), {gradient_.at(parameter)}, {.accumulate = 1});
+  }
+
+  void matmul(const GraphOp& op) {
+    const Index index = *parse_index(op.index);
+    const std::string &a = index.inputs[0], &w = index.inputs[1], &c = index.outputs[0];
+    const TensorId d = dy(op);
+    into_parameter(OpKind::MatMul, c + "," + a + "->" + w, {d, op.inputs[0]}, op.inputs[1]);
+    const auto [da, adds] = target(op.inputs[0]);
+    emit(OpKind::MatMul, c + "," + w + "->" + a, {d, op.inputs[1]}, {da},
+         {.accumulate = adds ? 1U : 0U});
+  }
+
+  void norm(const GraphOp& op) {
+    const bool is_layer_norm = op.kind == OpKind::LayerNorm;
+    const TensorId d = dy(op);
+    const auto [dx, adds] = target(op.inputs[0]);
+    std::vector<TensorId> inputs = {d, op.inputs[0], op.inputs[1]};
+    inputs.insert(inputs.end(), op.outputs.begin() + 1, op.outputs.end());
+    std::vector<TensorId> outputs = {dx, gradient_.at(op.inputs[1])};
+    if (is_layer_norm) outputs.push_back(gradient_.at(op.inputs[2]));
+    const std::uint32_t weights = is_layer_norm ? 6 : 2;
+    emit(is_layer_norm ? OpKind::LayerNormBackward : OpKind::RmsNormBackward,
+         is_layer_norm ? "sbh,sbh,h,sb,sb->sbh,h,h" : "sbh,sbh,h,sb->sbh,h", std::move(inputs),
+         std::move(outputs), {.accumulate = weights | (adds ? 1U : 0U)});
+  }
+
+  void rope(const GraphOp& op) {
+    const TensorId d = dy(op);
+    Attributes back = op.attributes;
+    back.inverse = true;
+    emit(OpKind::Rope, op.index, {d}, {fresh(op.inputs[0])}, back);
+  }
+
+  void attention(const GraphOp& op) {
+    const TensorId d = dy(op);
+    const TensorId dq = fresh(op.inputs[0]);
+    const TensorId dk = fresh(op.inputs[1]);
+    const TensorId dv = fresh(op.inputs[2]);
+    emit(OpKind::AttentionBackward, std::string(info(OpKind::AttentionBackward).index),
+         {d, op.inputs[0], op.inputs[1], op.inputs[2], op.outputs[0], op.outputs[1]}, {dq, dk, dv},
+         op.attributes);
+  }
+
+  void unary(const GraphOp& op, OpKind backward) {
+    const TensorId d = dy(op);
+    emit(backward, "sbf,sbf->sbf", {d, op.inputs[0]}, {fresh(op.inputs[0])});
+  }
+
+  void swiglu(const GraphOp& op) {
+    const TensorId d = dy(op);
+    const TensorId dgate = fresh(op.inputs[0]);
+    const TensorId dup = fresh(op.inputs[1]);
+    emit(OpKind::SwiGluBackward, "sbf,sbf,sbf->sbf,sbf", {d, op.inputs[0], op.inputs[1]},
+         {dgate, dup});
+  }
+
+  // token_loss(max, sum, target, labels, count): straight to the logits, softmax - onehot.
+  void loss(const GraphOp& op) {
+    const GraphOp* top = nullptr;
+    for (const GraphOp& candidate : block_.forward) {
+      if (candidate.kind == OpKind::VocabMax && candidate.outputs[0] == op.inputs[0]) {
+        top = &candidate;
+      }
+    }
+    MEGA_CHECK(top != nullptr, "token_loss without vocab_max");
+    const TensorId logits = top->inputs[0];
+    const Attributes attributes{.limit = top->attributes.limit};
+    emit(OpKind::CrossEntropyBackward, "sbv,sb,sb,sb,->sbv",
+         {logits, op.inputs[3], op.inputs[0], op.inputs[1], op.inputs[4]}, {fresh(logits)},
+         attributes);
+  }
+
+  TensorId fresh(TensorId tensor) {
+    const auto [id, adds] = target(tensor);
+    MEGA_CHECK(!adds, "the backward of the one use of " + block_.tensors[tensor].name + " adds");
+    return id;
+  }
+
+  Block& block_;
+  std::map<TensorId, TensorId> gradient_;
+  std::set<TensorId> finished_;  // tensors whose producer has been differentiated
+};
+
+}  // namespace
+
+ModelGraph add_backward(ModelGraph graph) {
+  ModelGraph result = graph;
+  result.kinds = {};
+  for (Block block : graph.kinds) {
+    Differentiator(block).run();
+    result.kinds.add(std::move(block));
+  }
+  return result;
+}
+
+}  // namespace mega::planner
