@@ -3,7 +3,9 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "ir/base/units.h"
@@ -57,6 +59,11 @@ std::string to_string(ScheduleKind kind);  // "1f1b"
 std::string to_string(ContextKind kind);
 std::string to_string(const Recompute& recompute);  // "selective:core_attention+norms", "full:2"
 std::vector<std::string> names(const Overlap& overlap);
+// The inverses; nothing for a word that names none. "full", "full:2", "selective:a+b" in any order.
+std::optional<ScheduleKind> schedule_named(std::string_view name);
+std::optional<ContextKind> context_named(std::string_view name);
+std::optional<Recompute> recompute_named(std::string_view text);
+std::optional<Overlap> overlap_named(const std::vector<std::string>& names);
 // "tp2 pp2 dp2 mb1 sp", only what differs from 1 or none; for people.
 std::string summary(const Strategy& strategy);
 

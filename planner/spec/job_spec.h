@@ -103,4 +103,8 @@ struct JobSpec {
   std::string fingerprint;  // 16 hexadecimal digits over the contents of all inputs and --set
 };
 
+// What must stay free of each rank's memory: search.memory_margin, else 4 % of a GPU, 0 on the
+// CPU and without a cluster.
+Bytes memory_margin(const JobSpec& job);
+
 }  // namespace mega::planner
