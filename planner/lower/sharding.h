@@ -1,0 +1,34 @@
+// Which axes split which letter: the whole of a layout's placement, before any op is looked at.
+#pragma once
+
+#include <array>
+#include <string_view>
+
+#include "ir/mesh.h"
+#include "ir/model_graph.h"
+#include "planner/strategy.h"
+
+namespace mega::planner {
+
+struct Placement {
+  Mesh mesh;         // pp, dp, cp, tp in rank order, outermost first
+  AxisSet pipeline;  // pp
+  AxisSet tensor;    // tp, as one axis or two
+  Extents extents;   // global sizes, vocabulary padded, b = micro_batch * dp
+  // Of parameters and inputs; everything else follows from the ops. Axes of size 1 are left out.
+  std::array<AxisSet, 26> letters{};
+  bool sequence_parallel = false;  // partial sums of the residual stream are scattered over s
+
+  AxisSet of(char letter) const { return letters[static_cast<std::size_t>(letter - 'a')]; }
+};
+
+// Heads split over tp by groups: g takes all of tp where tp divides kv_heads. Where there are
+// more ranks than kv heads, the axis is split in two, tp_group · tp_replica: g over the first,
+// the query heads of a group (r) over the second, and k and v are replicated along it; the sum of
+// their gradients follows from r being contracted.
+Placement place(const ModelGraph& graph, const Strategy& strategy);
+
+// Global sizes with each padded letter rounded up so that `tp` ranks hold equal parts.
+Extents padded_extents(const ModelGraph& graph, int tp);
+
+}  // namespace mega::planner
