@@ -3,7 +3,7 @@
 // Members are numbered by their position in the group, 0 .. size-1. Every member makes the same
 // calls in the same order. Calls block until this member's part is done; a failure anywhere (a
 // deadline that passes, an abort by another rank) ends every pending call with a Result that says
-// which rank, its coordinates and the operation.
+// which rank, its coordinates and the operation. One thread at a time uses a communicator.
 #pragma once
 
 #include <cstdint>
@@ -17,7 +17,7 @@ namespace mega::runtime {
 
 struct TransferCall {
   bool is_send = false;
-  int peer = 0;  // position in the group
+  int peer = 0;  // position in the group; may be this member itself
   void* data = nullptr;
   std::int64_t bytes = 0;
 };
@@ -38,7 +38,8 @@ class Communicator {
                                 Combine combine) = 0;
   // `in` has count elements, `out` size() * count. `in` may be the own part of `out`.
   virtual Status all_gather(const void* in, void* out, std::int64_t count, DType dtype) = 0;
-  // All transfers progress together; returns when all are done.
+  // All transfers progress together; returns when all are done. Nothing is buffered: a send is
+  // done when it has been received. Between two members, sends match receives in order.
   virtual Status exchange(std::span<const TransferCall> transfers) = 0;
 };
 
