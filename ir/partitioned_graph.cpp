@@ -1,0 +1,120 @@
+#include "ir/partitioned_graph.h"
+
+#include <algorithm>
+
+namespace mega {
+namespace {
+
+std::string home_name(Home home) {
+  switch (home) {
+    case Home::Parameter:
+      return "parameter";
+    case Home::Gradient:
+      return "gradient";
+    case Home::Stream:
+      return "stream";
+    case Home::NextStream:
+      return "next stream";
+    case Home::StreamGradient:
+      return "stream gradient";
+    case Home::Saved:
+      return "saved";
+    case Home::Scratch:
+      return "scratch";
+    case Home::Scalar:
+      return "scalar";
+  }
+  return "?";
+}
+
+// "[1024/tp,1,768]": local sizes, each split dimension with the axes that split it.
+std::string print_shape(const Mesh& mesh, const LocalTensor& tensor) {
+  std::string text = "[";
+  for (std::size_t i = 0; i < tensor.shape.size(); ++i) {
+    if (i > 0) text += ",";
+    text += std::to_string(tensor.shape[i]);
+    const AxisSet axes = tensor.sharding.axes[i];
+    if (!axes.empty()) text += "/" + to_string(mesh, axes);
+  }
+  text += "]";
+  if (!tensor.sharding.partial.empty()) {
+    text += " partial along " + to_string(mesh, tensor.sharding.partial);
+  }
+  return text;
+}
+
+std::string print_op(const Mesh& mesh, const PartitionedBlock& block, const LocalOp& op) {
+  std::string text = "    " + std::string(info(op.kind).name);
+  if (is_collective(op.kind)) {
+    text += " along " + to_string(mesh, *op.group);
+  } else {
+    text += " " + op.index;
+  }
+  for (const TensorId id : op.inputs) text += " " + block.tensors[id].name;
+  text += " ->";
+  for (std::size_t i = 0; i < op.outputs.size(); ++i) {
+    const bool adds = (op.attributes.accumulate >> i & 1U) != 0;
+    text += (adds ? " +=" : " ") + block.tensors[op.outputs[i]].name;
+  }
+  for (const OriginTerm& term : op.origin) {
+    text += " origin " + to_string(mesh, term.axes) + "*" + std::to_string(term.stride);
+  }
+  if (!op.owner.empty()) text += " owner " + to_string(mesh, op.owner);
+  return text + "\n";
+}
+
+}  // namespace
+
+AxisSet sharded(const Sharding& sharding) {
+  AxisSet axes;
+  for (const AxisSet dimension : sharding.axes) axes = axes | dimension;
+  return axes;
+}
+
+std::int64_t bucket_elements(const PartitionedBlock& block, const BucketClass& bucket) {
+  std::int64_t elements = 0;
+  for (const LocalParameter& parameter : block.parameters) {
+    if (parameter.bucket != bucket) continue;
+    elements +=
+        round_up(element_count(block.tensors[parameter.weight].shape), kBucketAlignmentElements);
+  }
+  return elements;
+}
+
+std::vector<BucketClass> bucket_classes(const PartitionedBlock& block) {
+  std::vector<BucketClass> classes;
+  for (const LocalParameter& parameter : block.parameters) classes.push_back(parameter.bucket);
+  std::sort(classes.begin(), classes.end());
+  classes.erase(std::unique(classes.begin(), classes.end()), classes.end());
+  return classes;
+}
+
+Bytes stream_bytes(const PartitionedGraph& graph) {
+  return Bytes(round_up(bytes_of(DType::Fp32, graph.stream_shape).count(), kBufferAlignmentBytes));
+}
+
+std::string print(const PartitionedGraph& graph) {
+  std::string text = "partitioned graph, one rank's parts\n  mesh:";
+  for (const Axis& axis : graph.mesh.axes)
+    text += " " + axis.name + "=" + std::to_string(axis.size);
+  text += "\n  chain: embedding, " + std::to_string(graph.layers) + " x layer, head\n";
+  for (const PartitionedBlock& block : graph.kinds) {
+    text += "\nblock " + block.name + ": " + to_string(block.saved) + " saved per micro-batch, " +
+            to_string(std::max(block.forward_scratch, block.backward_scratch)) + " scratch\n";
+    for (const LocalTensor& tensor : block.tensors) {
+      text +=
+          "  " + home_name(tensor.home) + " " + tensor.name + " " + print_shape(graph.mesh, tensor);
+      if (tensor.home == Home::Saved || tensor.home == Home::Scratch) {
+        text += " at " + std::to_string(tensor.offset.count());
+      }
+      text += "\n";
+    }
+    text += "  forward\n";
+    for (const LocalOp& op : block.forward) text += print_op(graph.mesh, block, op);
+    text += "  backward\n";
+    for (const LocalOp& op : block.backward) text += print_op(graph.mesh, block, op);
+  }
+  return text;
+}
+
+}  // namespace mega

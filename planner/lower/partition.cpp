@@ -1,0 +1,337 @@
+#include "planner/lower/partition.h"
+
+#include <algorithm>
+#include <map>
+#include <string>
+#include <utility>
+
+#include "ir/base/check.h"
+#include "planner/lower/pack_scratch.h"
+
+namespace mega::planner {
+namespace {
+
+using LetterAxes = std::array<AxisSet, 26>;
+
+AxisSet& at(LetterAxes& axes, char letter) {
+  return axes[static_cast<std::size_t>(letter - 'a')];
+}
+
+// Letter whose split gives each rank another part to work on, and so an origin.
+char origin_letter(OpKind kind) {
+  switch (kind) {
+    case OpKind::InputTokens:
+    case OpKind::InputLabels:
+      return 'b';
+    case OpKind::Embedding:
+    case OpKind::EmbeddingBackward:
+    case OpKind::VocabMax:
+    case OpKind::VocabSumExp:
+    case OpKind::CrossEntropyBackward:
+      return 'v';
+    case OpKind::AddPosition:
+    case OpKind::AddPositionBackward:
+    case OpKind::Rope:
+    case OpKind::Attention:
+    case OpKind::AttentionBackward:
+      return 's';
+    default:
+      return 0;
+  }
+}
+
+class BlockPartitioner {
+ public:
+  BlockPartitioner(const Block& block, const Placement& place, const Extents& unpadded)
+      : block_(block), place_(place), unpadded_(unpadded) {
+    out_.name = block.name;
+  }
+
+  PartitionedBlock run() {
+    declare_existing();
+    for (const GraphOp& op : block_.forward) add(op, out_.forward);
+    if (block_.output) out_.output = resolve(local_.at(block_.output), out_.forward);
+    gathered_.clear();
+    for (const GraphOp& op : block_.backward) add(op, out_.backward);
+    if (block_.input_gradient) {
+      out_.input_gradient = resolve(local_.at(block_.input_gradient), out_.backward);
+    }
+    if (block_.input) out_.input = local_.at(block_.input);
+    if (block_.output_gradient) out_.output_gradient = local_.at(block_.output_gradient);
+    for (const Parameter& parameter : block_.parameters) add_parameter(parameter);
+    return std::move(out_);
+  }
+
+ private:
+  // Tensors that exist before the block's first op.
+  void declare_existing() {
+    for (std::size_t i = 0; i < block_.tensors.size(); ++i) {
+      const TensorId id{static_cast<std::int32_t>(i)};
+      const Tensor& tensor = block_.tensors[id];
+      const bool is_stream = id == block_.input || id == block_.output_gradient;
+      if (tensor.kind == TensorKind::Activation && !is_stream) continue;
+      Sharding sharding;
+      for (const char letter : tensor.letters) sharding.axes.push_back(place_.of(letter));
+      if (is_stream && place_.sequence_parallel) sharding.axes[0] = place_.tensor;
+      const bool is_gradient = tensor.kind == TensorKind::Gradient;
+      local_[id] = add_tensor(tensor.name + (is_gradient ? ".grad" : ""), tensor, sharding);
+    }
+  }
+
+  TensorId add_tensor(std::string name, const Tensor& like, Sharding sharding) {
+    LocalTensor tensor;
+    for (const LocalTensor& other : out_.tensors) {
+      if (other.name == name) name += "'";
+    }
+    tensor.name = std::move(name);
+    tensor.letters = like.letters;
+    tensor.dtype = like.dtype;
+    for (std::size_t i = 0; i < like.letters.size(); ++i) {
+      const std::int64_t size = place_.extents[like.letters[i]];
+      const int parts = extent(place_.mesh, sharding.axes[i]);
+      MEGA_CHECK(size % parts == 0, "dimension " + std::string(1, like.letters[i]) + " of " +
+                                        tensor.name + ": " + std::to_string(size) +
+                                        " does not split into " + std::to_string(parts));
+      tensor.shape.push_back(size / parts);
+    }
+    tensor.sharding = std::move(sharding);
+    return out_.tensors.add(std::move(tensor));
+  }
+
+  void emit_collective(OpKind kind, TensorId in, TensorId out, AxisSet along, Combine combine,
+                       std::vector<LocalOp>& ops) {
+    LocalOp op;
+    op.kind = kind;
+    const std::string letters = out_.tensors[in].letters;
+    // The first letter's local size changes; a capital would not be a letter, so 'z' stands in.
+    op.index = letters + "->" + letters;
+    if (kind != OpKind::AllReduce) op.index = letters + "->z" + letters.substr(1);
+    op.inputs = {in};
+    op.outputs = {out};
+    op.attributes.combine = combine;
+    op.group = Group{.mesh = 0, .along = along, .only = {}};
+    ops.push_back(std::move(op));
+  }
+
+  void replace(TensorId from, TensorId to) {
+    for (auto& [global, local] : local_) {
+      if (local == from) local = to;
+    }
+  }
+
+  // Combines addends. Residual stream under sequence parallelism: each rank keeps its part of
+  // the sequence.
+  TensorId resolve(TensorId id, std::vector<LocalOp>& ops) {
+    const LocalTensor tensor = out_.tensors[id];
+    const AxisSet partial = tensor.sharding.partial;
+    if (partial.empty()) return id;
+    out_.tensors[id].sharding.partial = {};
+    const bool scatters = place_.sequence_parallel && tensor.letters == "sbh" &&
+                          tensor.sharding.axes[0].empty() && partial == place_.tensor;
+    if (!scatters) {
+      emit_collective(OpKind::AllReduce, id, id, partial, tensor.sharding.combine, ops);
+      return id;
+    }
+    out_.tensors[id].name = tensor.name + ".partial";
+    Sharding scattered = tensor.sharding;
+    scattered.partial = {};
+    scattered.axes[0] = partial;
+    const TensorId result =
+        add_tensor(tensor.name, {tensor.name, tensor.letters, TensorKind::Activation, tensor.dtype},
+                   scattered);
+    emit_collective(OpKind::ReduceScatter, id, result, partial, tensor.sharding.combine, ops);
+    replace(id, result);
+    return result;
+  }
+
+  // The whole sequence of a tensor that is split along it; once per direction.
+  TensorId gather(TensorId id, std::vector<LocalOp>& ops) {
+    const auto found = gathered_.find(id);
+    if (found != gathered_.end()) return found->second;
+    const LocalTensor tensor = out_.tensors[id];
+    Sharding whole = tensor.sharding;
+    const AxisSet along = whole.axes[0];
+    whole.axes[0] = {};
+    const TensorId result =
+        add_tensor(tensor.name + ".gathered",
+                   {tensor.name, tensor.letters, TensorKind::Activation, tensor.dtype}, whole);
+    emit_collective(OpKind::AllGather, id, result, along, Combine::None, ops);
+    gathered_[id] = result;
+    return result;
+  }
+
+  // Combines the operands' addends unless the op passes them on; the axes that it passes on.
+  AxisSet settle_partial(const GraphOp& op, std::vector<TensorId>& inputs,
+                         std::vector<LocalOp>& ops) {
+    AxisSet passed;
+    bool all_equal = true;
+    int partial_inputs = 0;
+    for (const TensorId id : inputs) {
+      const AxisSet partial = out_.tensors[id].sharding.partial;
+      if (!partial.empty()) ++partial_inputs;
+      all_equal = all_equal && partial == out_.tensors[inputs[0]].sharding.partial;
+      passed = passed | partial;
+    }
+    const bool passes =
+        info(op.kind).linear && (op.kind == OpKind::Add ? all_equal : partial_inputs <= 1);
+    if (passes) return passed;
+    for (TensorId& id : inputs) id = resolve(id, ops);
+    return {};
+  }
+
+  // The axes of each letter, from the operands that have them; the sequence is gathered where an
+  // axis would split two letters.
+  LetterAxes letter_axes(const GraphOp& op, const Index& index, std::vector<TensorId>& inputs,
+                         std::vector<LocalOp>& ops) {
+    LetterAxes axes{};
+    AxisSet others;
+    const auto collect = [&](const std::string& letters, TensorId id) {
+      const Sharding& sharding = out_.tensors[id].sharding;
+      for (std::size_t j = 0; j < letters.size(); ++j) {
+        at(axes, letters[j]) = at(axes, letters[j]) | sharding.axes[j];
+        if (letters[j] != 's') others = others | sharding.axes[j];
+      }
+    };
+    for (std::size_t i = 0; i < inputs.size(); ++i) collect(index.inputs[i], inputs[i]);
+    for (std::size_t i = 0; i < op.outputs.size(); ++i) {
+      const auto found = local_.find(op.outputs[i]);
+      if (found != local_.end()) collect(index.outputs[i], found->second);
+    }
+    if (!(at(axes, 's') & others).empty()) {
+      for (std::size_t i = 0; i < inputs.size(); ++i) {
+        if (!index.inputs[i].starts_with('s')) continue;
+        if (out_.tensors[inputs[i]].sharding.axes[0].empty()) continue;
+        inputs[i] = gather(inputs[i], ops);
+      }
+      at(axes, 's') = {};
+    }
+    if (inputs.empty()) {
+      for (const char letter : index.outputs[0]) at(axes, letter) = place_.of(letter);
+    }
+    for (std::size_t i = 0; i < inputs.size(); ++i) {
+      for (std::size_t j = 0; j < index.inputs[i].size(); ++j) {
+        MEGA_CHECK(out_.tensors[inputs[i]].sharding.axes[j] == at(axes, index.inputs[i][j]),
+                   std::string(info(op.kind).name) + " " + op.index + " of block " + block_.name +
+                       ": operands split a letter differently");
+      }
+    }
+    return axes;
+  }
+
+  // Axes along which output `letters` holds addends: those of letters that it lacks.
+  static AxisSet contracted(const Index& index, const std::string& letters, LetterAxes& axes) {
+    AxisSet result;
+    for (const std::string& input : index.inputs) {
+      for (const char letter : input) {
+        if (letters.find(letter) == std::string::npos) result = result | at(axes, letter);
+      }
+    }
+    return result;
+  }
+
+  TensorId define_output(const GraphOp& op, const Index& index, std::size_t i, LetterAxes& axes,
+                         AxisSet passed) {
+    const TensorId global = op.outputs[i];
+    const Tensor& tensor = block_.tensors[global];
+    const AxisSet partial = contracted(index, index.outputs[i], axes) | passed;
+    const OpInfo& op_info = info(op.kind);
+    MEGA_CHECK(partial.empty() || op_info.combine != Combine::None || op_info.linear,
+               std::string(op_info.name) + " can't leave addends");
+    const auto found = local_.find(global);
+    if (found == local_.end()) {
+      Sharding sharding;
+      for (const char letter : index.outputs[i]) sharding.axes.push_back(at(axes, letter));
+      sharding.partial = partial;
+      sharding.combine = op_info.combine == Combine::None ? Combine::Sum : op_info.combine;
+      return local_[global] = add_tensor(tensor.name, tensor, sharding);
+    }
+    if (tensor.kind == TensorKind::Scalar) return found->second;  // summed at the end of the step
+    Sharding& existing = out_.tensors[found->second].sharding;
+    if (tensor.kind == TensorKind::Gradient && !touched_.contains(found->second)) {
+      existing.partial = partial;
+      existing.combine = Combine::Sum;
+      touched_[found->second] = true;
+    }
+    MEGA_CHECK(existing.partial == partial,
+               "contributions to " + tensor.name + " are addends along different axes");
+    return found->second;
+  }
+
+  void add(const GraphOp& op, std::vector<LocalOp>& ops) {
+    const Index index = *parse_index(op.index);
+    LocalOp local;
+    local.kind = op.kind;
+    local.index = op.index;
+    local.attributes = op.attributes;
+    for (const TensorId input : op.inputs) local.inputs.push_back(local_.at(input));
+    const AxisSet passed = settle_partial(op, local.inputs, ops);
+    LetterAxes axes = letter_axes(op, index, local.inputs, ops);
+    for (std::size_t i = 0; i < op.outputs.size(); ++i) {
+      local.outputs.push_back(define_output(op, index, i, axes, passed));
+    }
+    const char letter = origin_letter(op.kind);
+    if (letter != 0 && !at(axes, letter).empty()) {
+      const int parts = extent(place_.mesh, at(axes, letter));
+      local.origin = {{at(axes, letter), place_.extents[letter] / parts}};
+    }
+    if (op.kind == OpKind::InputTokens || op.kind == OpKind::InputLabels) {
+      local.attributes.stride = place_.extents['b'];
+    }
+    if (op.kind == OpKind::TokenLoss) local.owner = place_.tensor - at(axes, 's');
+    ops.push_back(std::move(local));
+  }
+
+  void add_parameter(const Parameter& parameter) {
+    LocalParameter local;
+    local.weight = local_.at(parameter.weight);
+    local.gradient = local_.at(parameter.gradient);
+    const Sharding& gradient = out_.tensors[local.gradient].sharding;
+    local.bucket = {.sharded = sharded(gradient),
+                    .reduce = gradient.partial,
+                    .weight_decay = parameter.weight_decay,
+                    .is_tied = parameter.is_tied};
+    for (const char letter : out_.tensors[local.weight].letters) {
+      local.global_shape.push_back(unpadded_[letter]);
+    }
+    local.initial_is_normal = parameter.initial_is_normal;
+    local.initial = parameter.initial;
+    out_.parameters.push_back(std::move(local));
+  }
+
+  const Block& block_;
+  const Placement& place_;
+  const Extents& unpadded_;
+  PartitionedBlock out_;
+  std::map<TensorId, TensorId> local_;     // model tensor -> its present local version
+  std::map<TensorId, TensorId> gathered_;  // in this direction
+  std::map<TensorId, bool> touched_;       // gradients that have a contribution
+};
+
+}  // namespace
+
+PartitionedGraph partition(const ModelGraph& graph, const Strategy& strategy) {
+  const Placement place = mega::planner::place(graph, strategy);
+  PartitionedGraph result;
+  result.mesh = place.mesh;
+  result.pipeline = place.pipeline;
+  result.extents = place.extents;
+  result.micro_batch = strategy.micro_batch;
+  result.chain = graph.chain;
+  result.layers = graph.layers;
+  const char stream[] = {'s', 'b', 'h'};
+  for (const char letter : stream) {
+    AxisSet axes = place.of(letter);
+    if (letter == 's' && place.sequence_parallel) axes = place.tensor;
+    result.stream_sharding.axes.push_back(axes);
+    result.stream_shape.push_back(place.extents[letter] / extent(place.mesh, axes));
+  }
+  for (const Block& block : graph.kinds) {
+    PartitionedBlock local = BlockPartitioner(block, place, graph.extents).run();
+    reuse_buffers(local);
+    assign_homes(local);
+    result.kinds.add(std::move(local));
+  }
+  return result;
+}
+
+}  // namespace mega::planner
