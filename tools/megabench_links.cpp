@@ -78,9 +78,9 @@ Status measure_links(const Options& options, Profile& profile) {
 }
 
 Link fit_link(const std::vector<LinkTime>& times) {
-  // An all_reduce of two moves half the buffer each way, twice: as many bytes as the exchange.
-  // Latency is what the smallest message takes. Bandwidth is what the largest takes beyond it;
-  // of several operations the slower counts, so that a plan promises no more than it holds.
+  // A ring all_reduce of two is two messages of half the buffer, an exchange one of all of it:
+  // as many bytes, twice the latency. Of the two the slower counts, so that a plan promises no
+  // more than it holds.
   Link link{Seconds(0), BytesPerSecond(0)};
   for (const LinkTime& small : times) {
     const auto is_same = [&](const LinkTime& t) { return t.operation == small.operation; };
@@ -91,7 +91,8 @@ Link fit_link(const std::vector<LinkTime>& times) {
       if (is_same(t) && t.bytes > large->bytes) large = &t;
     const double beyond = std::max(large->time.count() - small.time.count(), 1e-9);
     const BytesPerSecond bandwidth(static_cast<double>(large->bytes.count()) / beyond);
-    link.latency = std::max(link.latency, small.time);
+    const double messages = small.operation == "all_reduce" ? 2 : 1;
+    link.latency = std::max(link.latency, small.time / messages);
     if (link.bandwidth.count() == 0 || bandwidth < link.bandwidth) link.bandwidth = bandwidth;
   }
   return link;

@@ -64,7 +64,8 @@ void measure_kernels(const Options& options, Profile& profile);
 Status measure_links(const Options& options, Profile& profile);
 Result<Profile> measure(const Options& options);
 
-// Alpha and beta of a link from its measured times: time = latency + bytes / bandwidth.
+// Alpha and beta of a link from its smallest and largest measured message:
+//   time = latency + bytes / bandwidth
 struct Link {
   Seconds latency;
   BytesPerSecond bandwidth;
