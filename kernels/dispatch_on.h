@@ -1,0 +1,67 @@
+// Which kernel each op is, the same for every machine: a backend includes this once and calls it
+// with its stream, whose launch_rows, launch_elements, launch_total, matmul and attention are
+// found by overload resolution.
+#pragma once
+
+#include "ir/base/check.h"
+#include "kernels/activation.h"
+#include "kernels/elementwise.h"
+#include "kernels/embedding.h"
+#include "kernels/input.h"
+#include "kernels/loss.h"
+#include "kernels/norm.h"
+#include "kernels/norm_backward.h"
+#include "kernels/optimizer.h"
+#include "kernels/position.h"
+#include "kernels/random.h"
+#include "kernels/rope.h"
+
+namespace mega::kernels {
+
+template <class Stream>
+void dispatch_on(Stream& stream, const Call& call) {
+  switch (call.kind) {
+    using enum OpKind;
+    // clang-format off
+    case InputTokens: return input(stream, call, 0);
+    case InputLabels: return input(stream, call, 1);
+    case CountTokens: return count_tokens(stream, call);
+    case Embedding: return embedding(stream, call);
+    case AddPosition: return add_position(stream, call);
+    case LayerNorm: return layer_norm(stream, call);
+    case RmsNorm: return rms_norm(stream, call);
+    case MatMul: return matmul(stream, call);
+    case AddBias: return add_bias(stream, call);
+    case Rope: return rope(stream, call);
+    case Attention: return attention(stream, call);
+    case GeluTanh: return activation<GeluTanhEach>(stream, call);
+    case Gelu: return activation<GeluEach>(stream, call);
+    case SwiGlu: return activation_of_two<SwiGluEach>(stream, call);
+    case Add: return add(stream, call);
+    case VocabMax: return vocab_max(stream, call);
+    case VocabSumExp: return vocab_sum_exp(stream, call);
+    case TokenLoss: return token_loss(stream, call);
+    case CrossEntropyBackward: return cross_entropy_backward(stream, call);
+    case EmbeddingBackward: return embedding_backward(stream, call);
+    case AddPositionBackward: return add_position_backward(stream, call);
+    case LayerNormBackward: return layer_norm_backward(stream, call);
+    case RmsNormBackward: return rms_norm_backward(stream, call);
+    case BiasBackward: return bias_backward(stream, call);
+    case AttentionBackward: return attention_backward(stream, call);
+    case GeluTanhBackward: return activation_of_two<GeluTanhBackwardEach>(stream, call);
+    case GeluBackward: return activation_of_two<GeluBackwardEach>(stream, call);
+    case SwiGluBackward: return swiglu_backward(stream, call);
+    case Fill: return fill(stream, call);
+    case InitNormal: return init_normal(stream, call);
+    case SquareSum: return square_sum(stream, call);
+    case AdamW: return adamw(stream, call);
+    case Sgd: return sgd(stream, call);
+    case AllReduce:
+    case ReduceScatter:
+    case AllGather: break;  // the runtime's communicators
+      // clang-format on
+  }
+  MEGA_CHECK(false, "no kernel for " + std::string(info(call.kind).name));
+}
+
+}  // namespace mega::kernels
