@@ -255,30 +255,45 @@ std::uint64_t fnv1a(std::string_view text, std::uint64_t hash) {
   return hash;
 }
 
-Result<std::string> read_file(const std::string& path, Bytes limit) {
-  const auto failure = [&](std::string message) { return Diagnostic{path, {}, message, {}, {}}; };
-  std::error_code error;
-  const std::filesystem::file_status status = std::filesystem::status(path, error);
-  if (status.type() == std::filesystem::file_type::not_found) return failure("no such file");
-  if (status.type() == std::filesystem::file_type::directory) {
-    return failure("is a directory, not a file");
-  }
-  using File = std::unique_ptr<std::FILE, int (*)(std::FILE*)>;
-  const File file(std::fopen(path.c_str(), "rb"), &std::fclose);
-  if (!file) return failure(std::string("cannot be opened: ") + std::strerror(errno));
+namespace {
+
+Result<std::string> read_stream(std::FILE* stream, const std::string& name, Bytes limit) {
   std::string text;
   std::vector<char> block(std::size_t{1} << 16);
   // Reads to the limit whatever the size says: a pipe or a device has none.
-  while (const std::size_t count = std::fread(block.data(), 1, block.size(), file.get())) {
+  while (const std::size_t count = std::fread(block.data(), 1, block.size(), stream)) {
     text.append(block.data(), count);
     if (static_cast<std::int64_t>(text.size()) > limit.count()) {
-      return failure("is larger than the limit of " + to_string(limit));
+      return Diagnostic{name, {}, "is larger than the limit of " + to_string(limit), {}, {}};
     }
   }
-  if (std::ferror(file.get())) {
-    return failure(std::string("cannot be read: ") + std::strerror(errno));
+  if (std::ferror(stream)) {
+    return Diagnostic{name, {}, std::string("cannot be read: ") + std::strerror(errno), {}, {}};
   }
   return text;
+}
+
+}  // namespace
+
+Result<std::string> read_file(const std::string& path, Bytes limit) {
+  std::error_code error;
+  const std::filesystem::file_type type = std::filesystem::status(path, error).type();
+  if (type == std::filesystem::file_type::not_found) {
+    return Diagnostic{path, {}, "no such file", {}, {}};
+  }
+  if (type == std::filesystem::file_type::directory) {
+    return Diagnostic{path, {}, "is a directory, not a file", {}, {}};
+  }
+  using File = std::unique_ptr<std::FILE, int (*)(std::FILE*)>;
+  const File file(std::fopen(path.c_str(), "rb"), &std::fclose);
+  if (!file) {
+    return Diagnostic{path, {}, std::string("cannot be opened: ") + std::strerror(errno), {}, {}};
+  }
+  return read_stream(file.get(), path, limit);
+}
+
+Result<std::string> read_standard_input(Bytes limit) {
+  return read_stream(stdin, kStandardInput, limit);
 }
 
 }  // namespace mega

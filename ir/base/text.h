@@ -43,5 +43,8 @@ std::uint64_t fnv1a(std::string_view text, std::uint64_t hash = 1469598103934665
 
 // The text of a regular file. Missing, unreadable, a directory, larger than `limit`: an error.
 Result<std::string> read_file(const std::string& path, Bytes limit);
+// What errors and Sources call it, too.
+inline constexpr const char* kStandardInput = "<stdin>";
+Result<std::string> read_standard_input(Bytes limit);
 
 }  // namespace mega

@@ -1,0 +1,89 @@
+#include "planner/spec/read_spec.h"
+
+#include <filesystem>
+#include <utility>
+
+#include "planner/spec/mapping_reader.h"
+#include "planner/spec/read_sections.h"
+#include "planner/spec/resolve.h"
+
+namespace mega::planner {
+namespace {
+
+// A file that is wrong from end to end would bury the reader in errors.
+constexpr std::size_t kMostErrors = 50;
+
+void limit(Errors& errors) {
+  if (errors.size() <= kMostErrors) return;
+  const std::string left = std::to_string(errors.size() - kMostErrors);
+  errors.resize(kMostErrors);
+  errors.push_back({errors[0].file, {}, left + " more errors", {}, {}});
+}
+
+class JobReader {
+ public:
+  JobReader(MappingReader root, Resolver& resolver, ReadLog& log)
+      : root_(std::move(root)), resolver_(&resolver), log_(&log) {}
+
+  void read(JobSpec& job) {
+    root_.required("model");
+    root_.required("training");
+    if (const auto model = section("model", "models")) {
+      job.model = read_model(reader(*model, "model"));
+      job.model.name = model->name.empty() ? "model" : model->name;
+    }
+    if (const auto cluster = section("cluster", "clusters")) {
+      job.cluster = read_cluster(reader(*cluster, "cluster"), *resolver_, *log_);
+      job.cluster->name = cluster->name.empty() ? "cluster" : cluster->name;
+    }
+    if (const auto training = section("training", "training")) {
+      job.training = read_training(reader(*training, "training"));
+    }
+    if (const auto layout = root_.mapping("layout")) job.layout = read_layout(*layout);
+    if (const auto search = root_.mapping("search")) job.search = read_search(*search);
+    root_.finish();
+  }
+
+ private:
+  std::optional<Resolver::Section> section(const std::string& key, const std::string& folder) {
+    const YamlNode* value = root_.find(key);
+    return value == nullptr ? std::nullopt : resolver_->resolve(*value, folder);
+  }
+  MappingReader reader(const Resolver::Section& section, const std::string& path) {
+    return {section.node, path, *log_};
+  }
+
+  MappingReader root_;
+  Resolver* resolver_;
+  ReadLog* log_;
+};
+
+}  // namespace
+
+ReadJob read_job(const std::string& path_or_dash, const std::vector<std::string>& sets,
+                 const std::string& specs_directory) {
+  ReadLog log;
+  Resolver resolver(specs_directory, log);
+  JobSpec job;
+  const bool is_standard_input = path_or_dash == "-";
+  job.file = is_standard_input ? kStandardInput : path_or_dash;
+  job.name = is_standard_input ? "job" : std::filesystem::path(path_or_dash).stem().string();
+  std::optional<YamlNode> root = resolver.read_job_file(path_or_dash);
+  if (root) {
+    resolver.apply_sets(*root, sets);
+    JobReader(MappingReader(*root, "", log), resolver, log).read(job);
+  }
+  const Sources& sources = resolver.sources();
+  if (!log.errors.empty()) {
+    limit(log.errors);
+    return {std::move(log.errors), sources};
+  }
+  // A table of learned positions is as long as the sequences unless the model says more.
+  if (job.model.max_position == 0) job.model.max_position = job.training.sequence_length;
+  job.places = std::move(log.places);
+  job.sources = sources;
+  job.fingerprint = resolver.fingerprint();
+  return {std::move(job), sources};
+}
+
+}  // namespace mega::planner
