@@ -1,6 +1,7 @@
 #include "ir/schedule.h"
 
 #include <algorithm>
+#include <array>
 #include <cstddef>
 #include <optional>
 
@@ -15,12 +16,9 @@ int colour_of_edge(int pp, int edge) {
 }
 
 int colours_in_use(const ScheduleShape& shape) {
-  const int edges = shape.pp == 1 ? 0 : shape.vpp > 1 ? shape.pp : shape.pp - 1;
-  int colours = 0;
-  for (int edge = 0; edge < edges; ++edge) {
-    colours = std::max(colours, colour_of_edge(shape.pp, edge) + 1);
-  }
-  return colours;
+  if (shape.pp == 1) return 0;
+  if (shape.vpp == 1) return shape.pp == 2 ? 1 : 2;  // the ring stays open
+  return shape.pp % 2 == 1 ? 3 : 2;
 }
 
 bool has_reduce_queue(const ScheduleShape& shape) {
@@ -63,10 +61,10 @@ int queue_of(const ScheduleShape& shape, int rank, Work work) {
   return 0;
 }
 
-std::vector<ComputeStep> interleaved_order(const ScheduleShape& shape, int rank) {
+std::vector<ComputeStep> interleaved_order(const ScheduleShape& shape, std::int64_t group,
+                                           int rank) {
   const std::int64_t m = shape.micro_batches;
   const int v = shape.vpp;
-  const std::int64_t group = micro_batch_group(shape.pp, m);
   MEGA_CHECK(group > 0, "interleaving needs at least as many micro-batches as pipeline ranks");
   std::vector<ComputeStep> forward;
   for (std::int64_t first = 0; first < m; first += group) {
@@ -89,6 +87,19 @@ std::vector<ComputeStep> interleaved_order(const ScheduleShape& shape, int rank)
   return order;
 }
 
+std::vector<ComputeStep> order_of(const ScheduleShape& shape, std::int64_t group, int rank) {
+  if (shape.vpp > 1) return interleaved_order(shape, group, rank);
+  const std::int64_t m = shape.micro_batches;
+  const std::int64_t warm_up = std::min<std::int64_t>(shape.pp - rank - 1, m);
+  std::vector<ComputeStep> order;
+  order.reserve(static_cast<std::size_t>(2 * m));
+  for (std::int64_t k = 0; k < m + warm_up; ++k) {
+    if (k < m) order.push_back({true, 0, k});
+    if (k >= warm_up) order.push_back({false, 0, k - warm_up});
+  }
+  return order;
+}
+
 // What a rank issues, before queues and waits.
 struct Issue {
   Work work = Work::Prologue;
@@ -99,7 +110,8 @@ struct Issue {
 // Builds the program of one pipeline rank.
 class RankBuilder {
  public:
-  RankBuilder(const ScheduleShape& shape, int rank) : shape_(shape), rank_(rank) {
+  RankBuilder(const ScheduleShape& shape, std::int64_t group, int rank)
+      : shape_(shape), group_(group), rank_(rank) {
     issue_all();
     count_slots();
   }
@@ -122,6 +134,7 @@ class RankBuilder {
   std::optional<Issue> predecessor(const Issue& issue) const;
 
   const ScheduleShape& shape_;
+  std::int64_t group_;
   int rank_;
   std::vector<Issue> issues_;
   std::vector<int> slots_;
@@ -145,7 +158,7 @@ void RankBuilder::issue_computation(const ComputeStep& step) {
 }
 
 void RankBuilder::issue_all() {
-  const std::vector<ComputeStep> order = compute_order(shape_, rank_);
+  const std::vector<ComputeStep> order = order_of(shape_, group_, rank_);
   issue(Work::Prologue, -1);
   std::size_t received = 0;  // computations whose receive has been issued
   for (std::size_t i = 0; i < order.size(); ++i) {
@@ -186,18 +199,22 @@ bool RankBuilder::frees_slot(const Issue& issue) const {
 }
 
 void RankBuilder::count_slots() {
-  const auto chunks = static_cast<std::size_t>(shape_.vpp);
-  slots_.assign(chunks, 0);
-  std::vector<std::int64_t> taken(chunks, 0), freed(chunks, 0);
+  struct Lives {
+    std::int64_t begun = 0, ended = 0;
+  };
+  std::vector<Lives> lives(static_cast<std::size_t>(shape_.vpp));
+  slots_.assign(lives.size(), 0);
   for (const Issue& issue : issues_) {
+    if (issue.micro_batch < 0) continue;
     const auto chunk = static_cast<std::size_t>(issue.chunk);
+    Lives& of = lives[chunk];
     if (takes_slot(issue)) {
-      MEGA_CHECK(issue.micro_batch == taken[chunk], "slots are taken out of order");
-      ++taken[chunk];
-      slots_[chunk] = std::max(slots_[chunk], static_cast<int>(taken[chunk] - freed[chunk]));
+      MEGA_CHECK(issue.micro_batch == of.begun, "slots are taken out of order");
+      ++of.begun;
+      slots_[chunk] = std::max(slots_[chunk], static_cast<int>(of.begun - of.ended));
     } else if (frees_slot(issue)) {
-      MEGA_CHECK(issue.micro_batch == freed[chunk], "slots are freed out of order");
-      ++freed[chunk];
+      MEGA_CHECK(issue.micro_batch == of.ended, "slots are freed out of order");
+      ++of.ended;
     }
   }
 }
@@ -288,42 +305,16 @@ std::int64_t micro_batch_group(int pp, std::int64_t micro_batches) {
 }
 
 std::vector<ComputeStep> compute_order(const ScheduleShape& shape, int rank) {
-  if (shape.vpp > 1) return interleaved_order(shape, rank);
-  const std::int64_t m = shape.micro_batches;
-  const std::int64_t warm_up = std::min<std::int64_t>(shape.pp - rank - 1, m);
-  std::vector<ComputeStep> order;
-  order.reserve(static_cast<std::size_t>(2 * m));
-  for (std::int64_t k = 0; k < m + warm_up; ++k) {
-    if (k < m) order.push_back({true, 0, k});
-    if (k >= warm_up) order.push_back({false, 0, k - warm_up});
-  }
-  return order;
+  return order_of(shape, micro_batch_group(shape.pp, shape.micro_batches), rank);
 }
 
 std::string to_string(Work work) {
-  switch (work) {
-    case Work::Prologue:
-      return "prologue";
-    case Work::Forward:
-      return "forward";
-    case Work::Backward:
-      return "backward";
-    case Work::SendActivation:
-      return "send_activation";
-    case Work::ReceiveActivation:
-      return "receive_activation";
-    case Work::SendGradient:
-      return "send_gradient";
-    case Work::ReceiveGradient:
-      return "receive_gradient";
-    case Work::ReduceGradients:
-      return "reduce_gradients";
-    case Work::ReduceTied:
-      return "reduce_tied";
-    case Work::Update:
-      return "update";
-  }
-  return {};
+  constexpr std::array kNames = {
+      "prologue",           "forward",       "backward",         "send_activation",
+      "receive_activation", "send_gradient", "receive_gradient", "reduce_gradients",
+      "reduce_tied",        "update"};
+  static_assert(kNames.size() == static_cast<std::size_t>(Work::Update) + 1);
+  return kNames[static_cast<std::size_t>(work)];
 }
 
 bool is_transfer(Work work) {
@@ -352,15 +343,35 @@ int hop(Work work) {
 Schedule build_schedule(const ScheduleShape& shape) {
   MEGA_CHECK(shape.pp >= 1 && shape.vpp >= 1 && shape.micro_batches >= 1, "an empty schedule");
   MEGA_CHECK(shape.vpp == 1 || shape.pp > 1, "chunks of one rank would send to themselves");
+  const std::int64_t group = micro_batch_group(shape.pp, shape.micro_batches);
   Schedule schedule;
   schedule.shape = shape;
   schedule.queues = queue_labels(shape);
   for (int rank = 0; rank < shape.pp; ++rank) {
-    RankBuilder builder(shape, rank);
+    RankBuilder builder(shape, group, rank);
     schedule.slots.push_back(builder.slots());
     schedule.ranks.push_back(builder.instructions(schedule.queues.size()));
   }
   return schedule;
+}
+
+std::vector<std::vector<int>> slot_counts(const ScheduleShape& shape) {
+  ScheduleShape steady = shape;
+  std::int64_t group = 0;
+  if (shape.vpp == 1) {
+    steady.micro_batches = std::min<std::int64_t>(shape.micro_batches, 2 * shape.pp + 2);
+  } else {
+    // Warm-up takes less than two groups; what follows repeats every group until the rest.
+    group = micro_batch_group(shape.pp, shape.micro_batches);
+    MEGA_CHECK(group > 0, "interleaving needs at least as many micro-batches as pipeline ranks");
+    const std::int64_t groups = shape.micro_batches / group;
+    steady.micro_batches -= group * std::max<std::int64_t>(groups - 4, 0);
+  }
+  std::vector<std::vector<int>> slots;
+  for (int rank = 0; rank < shape.pp; ++rank) {
+    slots.push_back(RankBuilder(steady, group, rank).slots());
+  }
+  return slots;
 }
 
 std::string print(const Schedule& schedule) {

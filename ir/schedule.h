@@ -96,6 +96,9 @@ int hop(Work work);
 
 Schedule build_schedule(const ScheduleShape& shape);
 
+// Schedule::slots alone, without walking more micro-batches than the steady state needs.
+std::vector<std::vector<int>> slot_counts(const ScheduleShape& shape);
+
 // "rank 0 | F0 F1 F2 B0 F3 B1 ...": one line per rank, chunks as letters when vpp > 1.
 std::string print(const Schedule& schedule);
 

@@ -196,6 +196,22 @@ TEST(Schedule, InterleavedFirstRankHoldsTheMostChunks) {
   }
 }
 
+TEST(Schedule, SlotCountsNeedOnlyTheSteadyState) {
+  for_each_shape(
+      [](const ScheduleShape& s) { EXPECT_EQ(slot_counts(s), build_schedule(s).slots); });
+  for (int pp = 2; pp <= 5; ++pp) {
+    for (int vpp = 1; vpp <= 3; ++vpp) {
+      for (std::int64_t m = 2 * pp; m <= 14 * pp; m += 3) {
+        for (const bool overlap : {false, true}) {
+          const ScheduleShape s = shape(pp, vpp, m, overlap);
+          EXPECT_EQ(slot_counts(s), build_schedule(s).slots)
+              << "pp " << pp << " vpp " << vpp << " m " << m << " overlap " << overlap;
+        }
+      }
+    }
+  }
+}
+
 TEST(Schedule, QueuesAreThoseInUse) {
   using Labels = std::vector<std::string>;
   EXPECT_EQ(build_schedule(shape(1, 1, 4)).queues, Labels{"compute"});
