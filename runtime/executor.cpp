@@ -57,6 +57,7 @@ Status Executor::run(const std::string& name) {
     progress.finished.instruction.store(nullptr, std::memory_order_relaxed);
     progress.current.instruction.store(nullptr, std::memory_order_relaxed);
   }
+  if (options_.poison) device_.poison(ready_.transient.base, ready_.transient.bytes);
   running_ = &*found;
   return device_.drive(walk_);
 }

@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "ir/base/check.h"
+#include "ir/base/text.h"
 
 namespace mega::runtime {
 namespace {
@@ -24,13 +25,6 @@ void for_each_instruction(const Sequence& sequence, const Visit& visit) {
 
 Group group_of(const Exchange& exchange) {
   return {exchange.mesh, AxisSet::of(exchange.axis), {}};
-}
-
-// 64-bit FNV-1a: the stable id of a tensor is the hash of its global name.
-std::uint64_t stable_id(const std::string& name) {
-  std::uint64_t hash = 0xcbf29ce484222325;
-  for (const char c : name) hash = (hash ^ static_cast<unsigned char>(c)) * 0x100000001b3;
-  return hash;
 }
 
 class Resolver {
@@ -51,6 +45,8 @@ class Resolver {
       for (const Step& step : source.steps) sequence.loops.push_back(loop(step));
       ready_.sequences.push_back(std::move(sequence));
     }
+    ready_.transient.base = arena_ + program_.persistent.count();
+    ready_.transient.bytes = arena_bytes(program_) - program_.persistent;
     return std::move(ready_);
   }
 
@@ -174,7 +170,7 @@ class Resolver {
     if (!buffer.shard) return;
     ready.box_start = shard_start(plan_, buffer, rank_);
     ready.call.box.global_shape = buffer.shard->global_shape;
-    ready.call.box.key = stable_id(buffer.shard->name);
+    ready.call.box.key = fnv1a(buffer.shard->name);
   }
 
   const Plan& plan_;

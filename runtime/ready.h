@@ -79,6 +79,7 @@ struct ReadySequence {
 struct ReadyProgram {
   std::vector<std::vector<ReadySegment>> segments;  // [queue][segment]; empty where not run
   std::vector<ReadySequence> sequences;
+  Place transient;  // scratch and slots: nothing in there outlives a sequence
 };
 
 // Which communicators a program needs: pairs of group and queue, sorted, without repeats.
