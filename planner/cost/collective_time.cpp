@@ -1,0 +1,35 @@
+#include "planner/cost/collective_time.h"
+
+#include <algorithm>
+#include <bit>
+
+namespace mega::planner {
+
+Seconds collective_time(const ClusterSpec& cluster, OpKind kind, Bytes whole,
+                        const GroupSpan& span) {
+  if (span.members < 2) return Seconds(0);
+  // A ring moves (n - 1) / n of the buffer over each link, once for reduce_scatter and
+  // all_gather, twice for all_reduce, which is both (Patarasuk & Yuan 2009).
+  const double n = span.members;
+  const double passes = kind == OpKind::AllReduce ? 2 : 1;
+  const double on_wire = passes * (n - 1) / n * static_cast<double>(whole.count());
+  // Between nodes the ring runs as many lanes as members share a node, each over its own NIC; a
+  // single lane inside a node still carries all of it.
+  double rate = rate_per_rank(cluster, Tier::Node).count();
+  if (span.nodes > 1) {
+    rate = std::min(rate, span.per_node * rate_per_rank(cluster, Tier::Network).count());
+  }
+  // Steps: a ring inside the node, a tree between nodes (double binary trees; Sanders, Speck &
+  // Träff 2009), whose depth doesn't grow with the ring's length.
+  const int depth = std::bit_width(static_cast<unsigned>(span.nodes) - 1U);
+  const double latency = passes * ((span.per_node - 1) * cluster.node.latency.count() +
+                                   depth * cluster.network.latency.count());
+  return Seconds(on_wire / rate + latency);
+}
+
+Seconds message_time(const ClusterSpec& cluster, Bytes bytes, Tier tier) {
+  const LinkSpec& link = tier == Tier::Node ? cluster.node : cluster.network;
+  return bytes / rate_per_rank(cluster, tier) + link.latency;
+}
+
+}  // namespace mega::planner

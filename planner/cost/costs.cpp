@@ -1,0 +1,143 @@
+#include "planner/cost/costs.h"
+
+#include <algorithm>
+#include <string>
+
+#include "ir/base/check.h"
+#include "planner/cost/collective_time.h"
+#include "planner/cost/op_time.h"
+#include "planner/lower/partition.h"
+
+namespace mega::planner {
+namespace {
+
+// The strategies whose blocks cost the same share this one. Only whether there is data
+// parallelism matters to a block, not its degree, and stages don't at all, as long as the tensor
+// groups stay where they are: innermost.
+Strategy key_of(const Strategy& strategy) {
+  Strategy key = strategy;
+  key.vpp = 1;
+  key.stages.clear();
+  key.schedule = ScheduleKind::OneFOneB;
+  key.overlap = {};
+  if (strategy.rank_order.starts_with("tp-cp")) {
+    key.pp = 1;
+    key.dp = std::min(strategy.dp, 2);
+  }
+  return key;
+}
+
+// Instructions of all simulators that are kept at once: some hundred megabytes.
+constexpr std::int64_t kMostSimulated = 4'000'000;
+
+std::int64_t instructions(const Schedule& schedule) {
+  std::int64_t count = 0;
+  for (const auto& rank : schedule.ranks) count += static_cast<std::int64_t>(rank.size());
+  return count;
+}
+
+}  // namespace
+
+const BlockCosts& Costs::blocks(const Strategy& strategy) {
+  const Strategy key = key_of(strategy);
+  const auto found = blocks_.find(key);
+  if (found != blocks_.end()) return found->second;
+  BlockCosts costs;
+  costs.graph = partition(graph_, key);
+  const auto& chain = costs.graph.chain;
+  MEGA_CHECK(chain.size() > 2 && std::equal(chain.begin() + 2, chain.end() - 1, chain.begin() + 1),
+             "layers of several kinds are not built");
+  costs.embedding = cost_of(costs.graph, costs.graph.kinds[chain.front()]);
+  costs.layer = cost_of(costs.graph, costs.graph.kinds[chain[1]]);
+  costs.head = cost_of(costs.graph, costs.graph.kinds[chain.back()]);
+  return blocks_.emplace(key, std::move(costs)).first->second;
+}
+
+BlockCost Costs::cost_of(const PartitionedGraph& graph, const PartitionedBlock& block) {
+  BlockCost cost;
+  const auto shapes = [&](const std::vector<TensorId>& ids) {
+    std::vector<Shape> result;
+    for (const TensorId id : ids) result.push_back(block.tensors[id].shape);
+    return result;
+  };
+  const auto add = [&](const LocalOp& op, std::int64_t& all_ns, std::int64_t& tensor_ns) {
+    if (is_collective(op.kind)) {
+      const LocalTensor& in = block.tensors[op.inputs[0]];
+      const LocalTensor& out = block.tensors[op.outputs[0]];
+      const Bytes whole = std::max(bytes_of(in.dtype, in.shape), bytes_of(out.dtype, out.shape));
+      const std::int64_t ns = collective_ns(op.kind, whole, graph.mesh, *op.group);
+      all_ns += ns;
+      tensor_ns += ns;
+      return;
+    }
+    const OpShape shape{op.kind, op.index, shapes(op.inputs), shapes(op.outputs), op.attributes};
+    cost.flops += op_flops(shape).count();
+    if (job_.cluster) all_ns += op_ns(job_.cluster->gpu, job_.training.precision, shape);
+  };
+  for (const LocalOp& op : block.forward) add(op, cost.forward_ns, cost.forward_tensor_ns);
+  for (const LocalOp& op : block.backward) add(op, cost.backward_ns, cost.backward_tensor_ns);
+  cost.slot = block.saved + (block.input ? stream_bytes(graph) : Bytes());
+  cost.scratch = std::max(block.forward_scratch, block.backward_scratch);
+  for (const BucketClass& bucket : bucket_classes(block)) {
+    cost.buckets.emplace_back(bucket, bucket_elements(block, bucket));
+  }
+  return cost;
+}
+
+const std::vector<std::vector<int>>& Costs::slots(const ScheduleShape& shape) {
+  ScheduleShape key = shape;  // reductions take no slot
+  key.overlap_gradient_reduce = key.reduces_gradients = key.has_tied_copies = false;
+  const auto found = slots_.find(key);
+  if (found != slots_.end()) return found->second;
+  return slots_.emplace(key, slot_counts(key)).first->second;
+}
+
+const Simulator& Costs::simulator(const ScheduleShape& shape) {
+  const auto found = simulators_.find(shape);
+  if (found != simulators_.end()) return found->second;
+  const Schedule schedule = build_schedule(shape);
+  simulated_ += instructions(schedule);
+  if (simulated_ > kMostSimulated) {
+    simulators_.clear();
+    simulated_ = instructions(schedule);
+  }
+  return simulators_.emplace(shape, Simulator(schedule)).first->second;
+}
+
+std::int64_t Costs::collective_ns(OpKind kind, Bytes whole, const Mesh& mesh, const Group& group) {
+  if (!job_.cluster) return 0;
+  std::vector<int> sizes;
+  for (const Axis& axis : mesh.axes) sizes.push_back(axis.size);
+  const auto key = std::make_pair(std::move(sizes), group);
+  auto found = spans_.find(key);
+  if (found == spans_.end()) {
+    found = spans_.emplace(key, span_of(mesh, group, job_.cluster->gpus_per_node)).first;
+  }
+  return to_ns(collective_time(*job_.cluster, kind, whole, found->second));
+}
+
+std::int64_t Costs::compute_ns(OpKind kind, const std::string& index, std::vector<Shape> inputs,
+                               std::vector<Shape> outputs, const Attributes& attributes) const {
+  if (!job_.cluster) return 0;
+  const OpShape shape{kind, index, std::move(inputs), std::move(outputs), attributes};
+  return op_ns(job_.cluster->gpu, job_.training.precision, shape);
+}
+
+ScheduleShape schedule_shape(Costs& costs, const Strategy& strategy) {
+  const BlockCosts& blocks = costs.blocks(strategy);
+  ScheduleShape shape;
+  shape.pp = strategy.pp;
+  shape.vpp = strategy.vpp;
+  shape.micro_batches = micro_batches(strategy, costs.job().training.global_batch);
+  shape.overlap_pipeline = strategy.overlap.pipeline && strategy.pp > 1;
+  for (const BlockCost* block : {&blocks.embedding, &blocks.layer, &blocks.head}) {
+    for (const auto& [bucket, elements] : block->buckets) {
+      if (!bucket.reduce.empty()) shape.reduces_gradients = true;
+      if (bucket.is_tied && strategy.pp > 1) shape.has_tied_copies = true;
+    }
+  }
+  shape.overlap_gradient_reduce = strategy.overlap.gradient_reduce && shape.reduces_gradients;
+  return shape;
+}
+
+}  // namespace mega::planner

@@ -1,0 +1,248 @@
+#include "planner/cost/evaluate.h"
+
+#include <algorithm>
+#include <cstddef>
+#include <string>
+
+#include "planner/cost/collective_time.h"
+#include "planner/cost/op_time.h"
+#include "planner/lower/assign_memory.h"
+#include "planner/lower/sharding.h"
+
+namespace mega::planner {
+namespace {
+
+// Everything about one strategy that both its time and its memory come from.
+struct Parts {
+  const BlockCosts& blocks;
+  Mesh mesh;
+  ScheduleShape shape;
+  std::vector<RankLayout> ranks;
+};
+
+Parts take_apart(Costs& costs, const Strategy& strategy) {
+  Parts parts{costs.blocks(strategy),
+              place(costs.graph(), strategy).mesh,
+              schedule_shape(costs, strategy),
+              {}};
+  const int states = optimizer_states(costs.job().training.optimizer);
+  for (int rank = 0; rank < strategy.pp; ++rank) {
+    parts.ranks.push_back(lay_out_rank(parts.blocks.graph,
+                                       chunks_of_rank(strategy.stages, strategy.pp, rank), states));
+  }
+  return parts;
+}
+
+// The blocks of a chunk, as counts.
+struct Content {
+  int embeddings = 0, layers = 0, heads = 0;
+};
+Content content_of(const BlockRange& blocks, int layers) {
+  Content content;
+  content.embeddings = blocks.first == 0 ? 1 : 0;
+  content.heads = blocks.first + blocks.count == layers + 2 ? 1 : 0;
+  content.layers = blocks.count - content.embeddings - content.heads;
+  return content;
+}
+
+std::int64_t sum(const BlockCosts& costs, const Content& content, std::int64_t BlockCost::*member) {
+  return content.embeddings * costs.embedding.*member + content.layers * costs.layer.*member +
+         content.heads * costs.head.*member;
+}
+
+// One bucket's step of the optimizer, as lowering writes it.
+std::int64_t optimizer_ns(const Costs& costs, std::int64_t elements) {
+  const OptimizerSpec& optimizer = costs.job().training.optimizer;
+  const int states = optimizer_states(optimizer);
+  const std::vector<Shape> outputs(static_cast<std::size_t>(1 + states), Shape{elements});
+  Attributes attributes;
+  attributes.accumulate = (1U << outputs.size()) - 1;
+  const bool is_adam = optimizer.kind == OptimizerKind::AdamW;
+  return costs.compute_ns(is_adam ? OpKind::AdamW : OpKind::Sgd,
+                          is_adam       ? "n,->n,n,n"
+                          : states == 0 ? "n,->n"
+                                        : "n,->n,n",
+                          {{elements}, {}}, outputs, attributes);
+}
+
+Group along(AxisSet axes) {
+  return {.mesh = 0, .along = axes, .only = {}};
+}
+
+// The segments that run once a step, op by op as lowering writes them.
+class StepWork {
+ public:
+  StepWork(Costs& costs, const Parts& parts)
+      : costs_(costs), parts_(parts), last_(static_cast<int>(parts.ranks.size()) - 1) {}
+
+  // Zero the gradients and the metrics; the last stage counts the tokens.
+  std::int64_t prologue_ns(int rank) const {
+    const std::int64_t elements = layout(rank).bucket_elements;
+    std::int64_t ns = costs_.compute_ns(OpKind::Fill, "->n", {}, {{elements}}) +
+                      costs_.compute_ns(OpKind::Fill, "->n", {}, {{4}});
+    if (rank != last_) return ns;
+    ns += costs_.compute_ns(OpKind::CountTokens, "->", {}, {{}});
+    const AxisSet batch = parts_.blocks.graph.stream_sharding.axes[1];
+    if (!batch.empty()) {
+      ns += costs_.collective_ns(OpKind::AllReduce, Bytes(8), parts_.mesh, along(batch));
+    }
+    return ns;
+  }
+
+  std::int64_t reduce_ns(int rank, int chunk) const {
+    std::int64_t ns = 0;
+    for (const BucketLayout& bucket : layout(rank).buckets) {
+      if (bucket.chunk != chunk || bucket.bucket.reduce.empty()) continue;
+      ns += costs_.collective_ns(OpKind::AllReduce, Bytes(4 * bucket.elements), parts_.mesh,
+                                 along(bucket.bucket.reduce));
+    }
+    return ns;
+  }
+
+  std::int64_t tied_ns() const {
+    if (!parts_.shape.has_tied_copies) return 0;
+    std::int64_t ns = 0;
+    Group ends = along(parts_.blocks.graph.pipeline);
+    ends.only = {0, last_};
+    for (const BucketLayout& bucket : layout(0).buckets) {
+      if (!bucket.bucket.is_tied) continue;
+      ns += costs_.collective_ns(OpKind::AllReduce, Bytes(4 * bucket.elements), parts_.mesh, ends);
+    }
+    return ns;
+  }
+
+  // Norm of the gradients, metrics summed over the world, optimizer.
+  std::int64_t update_ns(int rank) const {
+    std::int64_t ns = 0;
+    for (const BucketLayout& bucket : layout(rank).buckets) {
+      const bool is_second_copy = bucket.bucket.is_tied && last_ > 0 && rank == last_;
+      if (!is_second_copy) {
+        ns += costs_.compute_ns(OpKind::SquareSum, "n->", {{bucket.elements}}, {{}},
+                                {.accumulate = 1});
+      }
+      ns += optimizer_ns(costs_, bucket.elements);
+    }
+    if (world_size(parts_.mesh) > 1) {
+      ns += costs_.collective_ns(OpKind::AllReduce, Bytes(16), parts_.mesh,
+                                 along(all_axes(parts_.mesh)));
+    }
+    return ns;
+  }
+
+ private:
+  const RankLayout& layout(int rank) const { return parts_.ranks[static_cast<std::size_t>(rank)]; }
+
+  Costs& costs_;
+  const Parts& parts_;
+  int last_;
+};
+
+// Of the edges of the ring of pipeline ranks.
+std::vector<std::int64_t> transfers_ns(Costs& costs, const Parts& parts) {
+  const int pp = parts.shape.pp;
+  std::vector<std::int64_t> all(static_cast<std::size_t>(pp), 0);
+  if (!costs.job().cluster || pp == 1) return all;
+  const ClusterSpec& cluster = *costs.job().cluster;
+  const Bytes bytes = bytes_of(DType::Fp32, parts.blocks.graph.stream_shape);
+  const AxisSet pipeline = parts.blocks.graph.pipeline;
+  for (int edge = 0; edge < pp; ++edge) {
+    const int from = rank_at(parts.mesh, 0, pipeline, edge);
+    const int to = rank_at(parts.mesh, 0, pipeline, (edge + 1) % pp);
+    const Tier tier = tier_between(from, to, cluster.gpus_per_node);
+    all[static_cast<std::size_t>(edge)] = to_ns(message_time(cluster, bytes, tier));
+  }
+  return all;
+}
+
+Durations durations(Costs& costs, const Parts& parts) {
+  const StepWork work(costs, parts);
+  Durations result;
+  for (std::size_t r = 0; r < parts.ranks.size(); ++r) {
+    const int rank = static_cast<int>(r);
+    auto& forward = result.forward_ns.emplace_back();
+    auto& backward = result.backward_ns.emplace_back();
+    auto& reduce = result.reduce_ns.emplace_back();
+    for (const ChunkLayout& chunk : parts.ranks[r].chunks) {
+      const Content content = content_of(chunk.blocks, costs.graph().layers);
+      forward.push_back(sum(parts.blocks, content, &BlockCost::forward_ns));
+      backward.push_back(sum(parts.blocks, content, &BlockCost::backward_ns));
+      reduce.push_back(work.reduce_ns(rank, static_cast<int>(reduce.size())));
+    }
+    result.prologue_ns.push_back(work.prologue_ns(rank));
+    result.update_ns.push_back(work.update_ns(rank));
+  }
+  result.tied_ns = work.tied_ns();
+  result.transfer_ns = transfers_ns(costs, parts);
+  return result;
+}
+
+// Time on the compute queue of one rank, by what it is for.
+TimeTerms terms_of(const Costs& costs, const Parts& parts, const Durations& durations,
+                   std::size_t rank) {
+  TimeTerms terms;
+  const std::int64_t m = parts.shape.micro_batches;
+  for (std::size_t c = 0; c < parts.ranks[rank].chunks.size(); ++c) {
+    const Content content = content_of(parts.ranks[rank].chunks[c].blocks, costs.graph().layers);
+    const std::int64_t tensor = sum(parts.blocks, content, &BlockCost::forward_tensor_ns) +
+                                sum(parts.blocks, content, &BlockCost::backward_tensor_ns);
+    terms.exposed_tp_ns += m * tensor;
+    terms.compute_ns +=
+        m * (durations.forward_ns[rank][c] + durations.backward_ns[rank][c] - tensor);
+    if (!parts.shape.overlap_gradient_reduce) terms.exposed_dp_ns += durations.reduce_ns[rank][c];
+  }
+  const bool is_end = rank == 0 || rank + 1 == parts.ranks.size();
+  if (is_end && !parts.shape.overlap_gradient_reduce) terms.exposed_dp_ns += durations.tied_ns;
+  terms.optimizer_ns = durations.update_ns[rank];
+  terms.other_ns = durations.prologue_ns[rank];
+  return terms;
+}
+
+void add_time(Costs& costs, const Parts& parts, Evaluation& evaluation) {
+  const Durations all = durations(costs, parts);
+  const Timeline timeline = costs.simulator(parts.shape).run(all);
+  std::size_t rank = 0;
+  for (std::size_t r = 0; r < parts.ranks.size(); ++r) {
+    const TimeTerms terms = terms_of(costs, parts, all, r);
+    if (r > 0 && terms.compute_ns <= evaluation.time.compute_ns) continue;
+    evaluation.time = terms;
+    rank = r;
+  }
+  evaluation.step_ns = timeline.step_ns;
+  evaluation.time.exposed_pp_ns += timeline.ranks[rank].exposed_pp_ns;
+  evaluation.time.exposed_dp_ns += timeline.ranks[rank].exposed_dp_ns;
+  evaluation.time.bubble_ns = timeline.ranks[rank].bubble_ns;
+}
+
+void add_memory(Costs& costs, const Parts& parts, Evaluation& evaluation) {
+  const auto& slots = costs.slots(parts.shape);
+  int in_flight = 0;
+  Bytes most;
+  for (std::size_t r = 0; r < parts.ranks.size(); ++r) {
+    const int stage = static_cast<int>(r);
+    evaluation.memory.push_back(stage_memory(parts.ranks[r], slots[r], stage));
+    if (r > 0 && evaluation.memory.back().total <= most) continue;
+    most = evaluation.memory.back().total;
+    evaluation.peak_stage = stage;
+    in_flight = 0;
+    for (const int count : slots[r]) in_flight += count;
+  }
+  evaluation.peak_at = "stage " + std::to_string(evaluation.peak_stage) + ", " +
+                       std::to_string(in_flight) +
+                       (parts.shape.vpp > 1 ? " chunks" : " micro-batches") + " in flight";
+}
+
+}  // namespace
+
+Durations durations(Costs& costs, const Strategy& strategy) {
+  return durations(costs, take_apart(costs, strategy));
+}
+
+Evaluation evaluate(Costs& costs, const Strategy& strategy) {
+  const Parts parts = take_apart(costs, strategy);
+  Evaluation evaluation;
+  if (costs.job().cluster) add_time(costs, parts, evaluation);
+  add_memory(costs, parts, evaluation);
+  return evaluation;
+}
+
+}  // namespace mega::planner
