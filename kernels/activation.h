@@ -14,14 +14,14 @@ namespace mega::kernels {
 // x/2 (1 + tanh u), u = sqrt(2/pi) (x + 0.044715 x^3), is x sigmoid(2u): no tanh, and no
 // cancellation where x is negative.
 struct TanhGate {
-  float gate;        // sigmoid(2u)
-  float derivative;  // of 2u
+  Sigmoid gate;      // of 2u
+  float derivative;  // of 2u by x
 
   MEGA_HD static TanhGate at(float x) {
     constexpr float kTwoSlope = 1.59576912F;  // 2 sqrt(2/pi)
     constexpr float kCubic = 0.044715F;
     const float square = x * x;
-    return {sigmoid(kTwoSlope * x * multiply_add(kCubic, square, 1.0F)),
+    return {Sigmoid::at(kTwoSlope * x * multiply_add(kCubic, square, 1.0F)),
             kTwoSlope * multiply_add(3 * kCubic, square, 1.0F)};
   }
 };
@@ -29,7 +29,7 @@ struct TanhGate {
 struct GeluTanhEach {
   const float* x;
   float* y;
-  MEGA_HD void operator()(std::int64_t i) const { y[i] = x[i] * TanhGate::at(x[i]).gate; }
+  MEGA_HD void operator()(std::int64_t i) const { y[i] = x[i] * TanhGate::at(x[i]).gate.value; }
 };
 
 struct GeluTanhBackwardEach {
@@ -38,8 +38,8 @@ struct GeluTanhBackwardEach {
   float* dx;
   MEGA_HD void operator()(std::int64_t i) const {
     const TanhGate at = TanhGate::at(x[i]);
-    const float slope = x[i] * at.derivative * (1.0F - at.gate);
-    dx[i] = dy[i] * at.gate * (1.0F + slope);
+    const float slope = x[i] * at.derivative * at.gate.complement;
+    dx[i] = dy[i] * at.gate.value * (1.0F + slope);
   }
 };
 
@@ -77,7 +77,9 @@ struct SwiGluEach {
   const float* gate;
   const float* up;
   float* y;
-  MEGA_HD void operator()(std::int64_t i) const { y[i] = gate[i] * sigmoid(gate[i]) * up[i]; }
+  MEGA_HD void operator()(std::int64_t i) const {
+    y[i] = gate[i] * Sigmoid::at(gate[i]).value * up[i];
+  }
 };
 
 struct SwiGluBackwardEach {
@@ -90,9 +92,9 @@ struct SwiGluBackwardEach {
     const float x = gate[i];
     const float u = up[i];
     const float d = dy[i];
-    const float s = sigmoid(x);
-    dgate[i] = d * u * s * (1.0F + x * (1.0F - s));
-    dup[i] = d * x * s;
+    const Sigmoid s = Sigmoid::at(x);
+    dgate[i] = d * u * s.value * (1.0F + x * s.complement);
+    dup[i] = d * x * s.value;
   }
 };
 

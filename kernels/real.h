@@ -51,10 +51,19 @@ MEGA_HD inline float exponential(float x) {
   return series * low * high;
 }
 
-// 1 / (1 + e^-x): exact to a few units in the last place in the negative tail too.
-MEGA_HD inline float sigmoid(float x) {
-  return 1.0F / (1.0F + exponential(-x));
-}
+// value = 1 / (1 + e^-x) and complement = 1 - value, both exact to a few units in the last place
+// in both tails.
+struct Sigmoid {
+  float value;
+  float complement;
+
+  MEGA_HD static Sigmoid at(float x) {
+    const float small = exponential(-std::fabs(x));
+    const float large = 1.0F / (1.0F + small);
+    const float rest = small * large;
+    return {x < 0 ? rest : large, x < 0 ? large : rest};
+  }
+};
 
 // The complementary error function of x >= 0 times e^(x^2), relative error 6e-8: a polynomial in
 // t = 1 / (1 + x/2) interpolated at Chebyshev nodes over x in [0, 12].
