@@ -1,0 +1,294 @@
+// What a broken rule says. Keys as the user writes them, the values, the derived value.
+
+#include <algorithm>
+
+#include "ir/base/text.h"
+#include "planner/rules_nearest.h"
+#include "planner/rules_table.h"
+
+namespace mega::planner::explain {
+namespace {
+
+const std::vector<std::string> kWorld = {"layout.tp", "layout.cp", "layout.pp", "layout.dp"};
+
+// A rule holds for a neighbour when its own row of the table does.
+std::string nearest_by(std::string_view id, const Facts& facts,
+                       const std::vector<std::string>& keys) {
+  for (const Rule& rule : rules()) {
+    if (rule.id == id) return nearest(facts, keys, rule.holds);
+  }
+  return {};
+}
+
+std::string number(std::int64_t value) {
+  return std::to_string(value);
+}
+
+std::string joined(const std::string& a, const std::string& b) {
+  if (a.empty() || b.empty()) return a + b;
+  return a + ", or " + b;
+}
+
+// "layout.tp 3 * cp 1 * pp 1"
+std::string product(const Facts& facts, const std::vector<std::string>& keys) {
+  std::string out;
+  for (const std::string& key : keys) {
+    const bool is_first = out.empty();
+    const std::string name = is_first ? key : key.substr(key.find('.') + 1);
+    out += (is_first ? "" : " * ") + name + " " + number(value_of(facts, key));
+  }
+  return out;
+}
+
+std::string usable_tp(const Facts& facts) {
+  std::vector<std::string> usable;
+  for (std::int64_t tp = 1; tp <= facts.heads; ++tp) {
+    const bool splits_kv = facts.kv_heads % tp == 0 || tp % facts.kv_heads == 0;
+    if (facts.heads % tp == 0 && splits_kv) usable.push_back(number(tp));
+  }
+  return any_of(usable);
+}
+
+// Less tensor and more pipeline parallelism on as many ranks: pp has no head constraint.
+std::string trade_tp_for_pp(const Facts& facts) {
+  const Strategy& s = facts.strategy;
+  for (int tp = s.tp - 1; tp >= 1; --tp) {
+    const std::int64_t pp = std::int64_t{s.pp} * s.tp / tp;
+    if (s.tp % tp != 0 || pp > kManyRanks / 2) continue;
+    Facts traded = facts;
+    traded.strategy.tp = tp;
+    traded.strategy.pp = static_cast<int>(pp);
+    if (all_hold(traded, traded.strategy)) {
+      return "layout.tp: " + number(tp) + " with layout.pp: " + number(pp);
+    }
+  }
+  return {};
+}
+
+std::int64_t batch_step(const Facts& facts) {
+  return std::int64_t{facts.strategy.micro_batch} * facts.strategy.dp;
+}
+
+}  // namespace
+
+RuleResult degrees(const Facts& facts) {
+  RuleResult result;
+  std::vector<std::string> wrong;
+  for (const char* key : {"layout.tp", "layout.cp", "layout.pp", "layout.vpp", "layout.dp",
+                          "layout.ep", "layout.etp", "layout.micro_batch"}) {
+    if (value_of(facts, key) >= 1) continue;
+    result.keys.emplace_back(key);
+    wrong.push_back(shown(facts, key));
+    result.nearest = joined(result.nearest, std::string(key) + ": 1");
+  }
+  result.message = join(wrong, ", ") + " must be at least 1";
+  return result;
+}
+
+RuleResult world(const Facts& facts) {
+  RuleResult result;
+  result.keys = kWorld;
+  result.keys.insert(result.keys.end(), {"cluster.gpus", "cluster.nodes", "cluster.gpus_per_node"});
+  Facts one = facts;
+  one.strategy.dp = 1;
+  const std::int64_t model_ranks = ranks_of(one.strategy);
+  const std::string gpus = number(facts.gpus);
+  if (facts.gpus % model_ranks != 0) {
+    result.message = product(facts, {"layout.tp", "layout.cp", "layout.pp"}) + " = " +
+                     number(model_ranks) + " does not divide the " + gpus + " GPUs of the cluster";
+    result.nearest = nearest_by("world", facts, {"layout.tp", "layout.pp", "cluster.nodes"});
+    return result;
+  }
+  result.message = product(facts, kWorld) + " = " + number(ranks_of(facts.strategy)) +
+                   ", but the cluster has " + gpus + " GPUs";
+  result.nearest = "layout.dp: " + number(facts.gpus / model_ranks);
+  return result;
+}
+
+RuleResult heads(const Facts& facts) {
+  RuleResult result;
+  result.keys = {"layout.tp", "model.heads", "model.kv_heads"};
+  result.message = shown(facts, "layout.tp") + " does not divide " + shown(facts, "model.heads") +
+                   "; usable: " + usable_tp(facts) + " (pp has no head constraint)";
+  result.nearest = joined(nearest_by("heads", facts, {"layout.tp"}), trade_tp_for_pp(facts));
+  return result;
+}
+
+RuleResult kv_heads(const Facts& facts) {
+  RuleResult result;
+  result.keys = {"layout.tp", "model.kv_heads", "model.heads"};
+  result.message =
+      "neither of " + shown(facts, "layout.tp") + " and " + shown(facts, "model.kv_heads") +
+      " divides the other; usable: " + usable_tp(facts) + " (pp has no head constraint)";
+  result.nearest = joined(nearest_by("kv_heads", facts, {"layout.tp"}), trade_tp_for_pp(facts));
+  return result;
+}
+
+RuleResult ffn_hidden(const Facts& facts) {
+  RuleResult result;
+  result.keys = {"layout.tp", "model.ffn_hidden"};
+  result.message =
+      shown(facts, "layout.tp") + " does not divide " + shown(facts, "model.ffn_hidden");
+  result.nearest = nearest_by("ffn_hidden", facts, {"layout.tp"});
+  return result;
+}
+
+RuleResult sequence_parallel(const Facts& facts) {
+  RuleResult result;
+  result.keys = {"layout.sequence_parallel", "layout.tp", "layout.cp", "training.sequence_length"};
+  const Strategy& s = facts.strategy;
+  const bool whole = facts.sequence_length % s.cp == 0;
+  const std::string length = shown(facts, "training.sequence_length");
+  if (!whole) {
+    result.message = shown(facts, "layout.cp") + " does not divide " + length;
+  } else {
+    result.message = "sequence_parallel splits " + length + " / cp " + number(s.cp) + " = " +
+                     number(facts.sequence_length / s.cp) + " tokens over " +
+                     shown(facts, "layout.tp") + ", which does not divide them";
+    result.nearest = "layout.sequence_parallel: false";
+  }
+  result.nearest = joined(result.nearest, nearest_by("sequence_parallel", facts,
+                                                     {"training.sequence_length", "layout.tp"}));
+  return result;
+}
+
+RuleResult max_position(const Facts& facts) {
+  RuleResult result;
+  result.keys = {"training.sequence_length", "model.max_position"};
+  result.message = shown(facts, "training.sequence_length") + " is longer than the " +
+                   shown(facts, "model.max_position") + " of the learned positions";
+  result.nearest = "training.sequence_length: " + number(facts.position_rows) +
+                   ", or model.max_position: " + number(facts.sequence_length);
+  return result;
+}
+
+RuleResult global_batch(const Facts& facts) {
+  RuleResult result;
+  result.keys = {"training.global_batch", "layout.micro_batch", "layout.dp", "cluster.nodes"};
+  const std::int64_t step = batch_step(facts);
+  result.message = shown(facts, "training.global_batch") + " is no multiple of " +
+                   product(facts, {"layout.micro_batch", "layout.dp"}) + " = " + number(step) +
+                   " (remainder " + number(facts.global_batch % step) + ")";
+  std::vector<std::string> free = {"training.global_batch", "layout.micro_batch"};
+  if (facts.gpus > 0 && facts.gpus == facts.nodes * facts.gpus_per_node && !facts.dp_given) {
+    free.emplace_back("cluster.nodes");
+  }
+  result.nearest = nearest_by("global_batch", facts, free);
+  return result;
+}
+
+RuleResult interleaved_stages(const Facts& facts) {
+  RuleResult result;
+  result.keys = {"layout.vpp", "layout.pp"};
+  result.message = shown(facts, "layout.vpp") + " needs more than " + shown(facts, "layout.pp");
+  result.nearest = nearest_by("interleaved_stages", facts, {"layout.vpp", "layout.pp"});
+  return result;
+}
+
+RuleResult interleaved_micro_batches(const Facts& facts) {
+  RuleResult result;
+  result.keys = {"layout.vpp", "layout.pp", "training.global_batch", "layout.micro_batch",
+                 "layout.dp"};
+  result.message = shown(facts, "layout.vpp") + " (interleaved) needs at least as many " +
+                   "micro-batches as " + shown(facts, "layout.pp") + ", but " +
+                   shown(facts, "training.global_batch") + " / (" +
+                   product(facts, {"layout.micro_batch", "layout.dp"}) +
+                   ") = " + number(facts.global_batch / batch_step(facts));
+  result.nearest = nearest_by("interleaved_micro_batches", facts,
+                              {"training.global_batch", "layout.micro_batch", "layout.vpp"});
+  return result;
+}
+
+RuleResult layers(const Facts& facts) {
+  RuleResult result;
+  result.keys = {"layout.pp", "layout.vpp", "model.layers"};
+  const Strategy& s = facts.strategy;
+  result.message = product(facts, {"layout.pp", "layout.vpp"}) + " = " +
+                   number(std::int64_t{s.pp} * s.vpp) + " virtual stages need a layer each, but " +
+                   shown(facts, "model.layers") + " is less";
+  result.nearest = nearest_by("layers", facts, {"layout.pp", "layout.vpp"});
+  return result;
+}
+
+RuleResult even_stages(const Facts& facts) {
+  RuleResult result;
+  result.keys = {"layout.stages", "model.layers", "layout.pp", "layout.vpp"};
+  const std::int64_t stages = std::int64_t{facts.strategy.pp} * facts.strategy.vpp;
+  result.message = "layout.stages even: " + shown(facts, "model.layers") + " over " +
+                   product(facts, {"layout.pp", "layout.vpp"}) + " = " + number(stages) +
+                   " stages leaves a remainder of " + number(facts.layers % stages);
+  result.nearest = "layout.stages: auto";
+  if (stages > facts.layers || stages > 64) return result;
+  std::vector<std::string> counts;
+  for (const int count : even_cut(static_cast<int>(facts.layers), static_cast<int>(stages))) {
+    counts.push_back(number(count));
+  }
+  result.nearest += ", or layout.stages: [" + join(counts, ", ") + "]";
+  return result;
+}
+
+RuleResult stage_counts(const Facts& facts) {
+  RuleResult result;
+  result.keys = {"layout.stages", "model.layers", "layout.pp", "layout.vpp"};
+  const Strategy& s = facts.strategy;
+  std::int64_t sum = 0;
+  for (const int count : s.stages) sum += count;
+  const auto entries = static_cast<std::int64_t>(s.stages.size());
+  const std::int64_t stages = std::int64_t{s.pp} * s.vpp;
+  std::vector<std::string> wrong;
+  if (entries != stages) {
+    wrong.push_back("has " + number(entries) + " counts for " +
+                    product(facts, {"layout.pp", "layout.vpp"}) + " = " + number(stages) +
+                    " stages");
+  }
+  if (sum != facts.layers) {
+    wrong.push_back("sums to " + number(sum) + ", not to " + shown(facts, "model.layers"));
+  }
+  if (*std::min_element(s.stages.begin(), s.stages.end()) < 1) {
+    wrong.emplace_back("has a stage without layers, which is not built yet");
+  }
+  result.message = "layout.stages " + join(wrong, "; ");
+  result.nearest = "layout.stages: auto";
+  return result;
+}
+
+RuleResult zero_group(const Facts& facts) {
+  RuleResult result;
+  result.keys = {"layout.zero_group", "layout.dp", "layout.cp"};
+  result.message = shown(facts, "layout.zero_group") + " is no cp * d with d a divisor of dp (" +
+                   product(facts, {"layout.cp", "layout.dp"}) + ")";
+  result.nearest = nearest_by("zero_group", facts, {"layout.zero_group"});
+  return result;
+}
+
+RuleResult not_built(const Facts& facts) {
+  RuleResult result;
+  const Strategy& s = facts.strategy;
+  const Strategy built;
+  std::vector<std::string> wrong;
+  const auto refuse = [&](const std::string& key, bool refused, const std::string& value,
+                          const std::string& instead) {
+    if (!refused) return;
+    result.keys.push_back("layout." + key);
+    wrong.push_back("layout." + key + " " + value);
+    // All of them must change.
+    result.nearest += (result.nearest.empty() ? "" : ", ") + ("layout." + key) + ": " + instead;
+  };
+  refuse("cp", s.cp != 1, number(s.cp), "1");
+  refuse("ep", s.ep != 1, number(s.ep), "1");
+  refuse("etp", s.etp != 1, number(s.etp), "1");
+  refuse("schedule", s.schedule != built.schedule, to_string(s.schedule), "1f1b");
+  refuse("recompute", s.recompute != built.recompute, to_string(s.recompute), "none");
+  refuse("zero", s.zero != 0, number(s.zero), "0");
+  refuse("rank_order", s.rank_order != built.rank_order, s.rank_order, built.rank_order);
+  Overlap later = s.overlap;
+  later.gradient_reduce = later.pipeline = false;
+  Overlap known = s.overlap;
+  known.parameter_gather = known.tensor = known.expert = false;
+  refuse("overlap", later != Overlap(), join(names(later), "+"),
+         "[" + join(names(known), ", ") + "]");
+  result.message = join(wrong, ", ") + (wrong.size() == 1 ? " is" : " are") + " not built yet";
+  return result;
+}
+
+}  // namespace mega::planner::explain

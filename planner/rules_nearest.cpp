@@ -1,0 +1,120 @@
+#include "planner/rules_nearest.h"
+
+#include <algorithm>
+#include <array>
+#include <limits>
+
+#include "ir/base/check.h"
+#include "ir/base/text.h"
+
+namespace mega::planner {
+namespace {
+
+// How far from the present value a neighbour is looked for. Rules repeat with divisors that are
+// rarely larger; a try costs some tens of nanoseconds.
+constexpr std::int64_t kFarthest = 20000;
+
+struct DegreeKey {
+  std::string_view key;
+  int Strategy::*degree;
+};
+constexpr std::array<DegreeKey, 9> kDegrees = {{{"layout.tp", &Strategy::tp},
+                                                {"layout.cp", &Strategy::cp},
+                                                {"layout.pp", &Strategy::pp},
+                                                {"layout.vpp", &Strategy::vpp},
+                                                {"layout.dp", &Strategy::dp},
+                                                {"layout.ep", &Strategy::ep},
+                                                {"layout.etp", &Strategy::etp},
+                                                {"layout.micro_batch", &Strategy::micro_batch},
+                                                {"layout.zero_group", &Strategy::zero_group}}};
+
+struct SizeKey {
+  std::string_view key;
+  std::int64_t Facts::*size;
+};
+constexpr std::array<SizeKey, 10> kSizes = {{{"model.layers", &Facts::layers},
+                                             {"model.heads", &Facts::heads},
+                                             {"model.kv_heads", &Facts::kv_heads},
+                                             {"model.ffn_hidden", &Facts::ffn_hidden},
+                                             {"model.max_position", &Facts::position_rows},
+                                             {"training.sequence_length", &Facts::sequence_length},
+                                             {"training.global_batch", &Facts::global_batch},
+                                             {"cluster.gpus", &Facts::gpus},
+                                             {"cluster.nodes", &Facts::nodes},
+                                             {"cluster.gpus_per_node", &Facts::gpus_per_node}}};
+
+// dp is what the world leaves, where the user didn't give it.
+void derive_dp(Facts& facts) {
+  Strategy& s = facts.strategy;
+  if (facts.gpus == 0 || facts.dp_given) return;
+  s.dp = 1;
+  const std::int64_t others = ranks_of(s);
+  if (facts.gpus % others == 0) s.dp = static_cast<int>(facts.gpus / others);
+}
+
+using Holds = bool (*)(const Facts&, const Strategy&);
+
+bool holds(const Facts& facts, Holds rule) {
+  return rule == nullptr ? all_hold(facts, facts.strategy) : rule(facts, facts.strategy);
+}
+
+// The nearest values below and above; `rule` null: all rules.
+std::vector<std::string> neighbours(const Facts& facts, const std::string& key, Holds rule) {
+  std::vector<std::string> found;
+  const std::int64_t now = value_of(facts, key);
+  for (const int direction : {-1, 1}) {
+    for (std::int64_t distance = 1; distance <= kFarthest; ++distance) {
+      const std::int64_t value = now + direction * distance;
+      if (value < 1 || value > std::numeric_limits<int>::max()) break;
+      if (!holds(with(facts, key, value), rule)) continue;
+      found.push_back(std::to_string(value));
+      break;
+    }
+  }
+  return found;
+}
+
+std::string listed(const Facts& facts, const std::vector<std::string>& keys, Holds rule) {
+  std::vector<std::string> parts;
+  for (const std::string& key : keys) {
+    const std::vector<std::string> values = neighbours(facts, key, rule);
+    if (!values.empty()) parts.push_back(key + ": " + any_of(values));
+  }
+  return join(parts, ", or ");
+}
+
+}  // namespace
+
+std::int64_t value_of(const Facts& facts, const std::string& key) {
+  for (const DegreeKey& known : kDegrees) {
+    if (known.key == key) return facts.strategy.*known.degree;
+  }
+  for (const SizeKey& known : kSizes) {
+    if (known.key == key) return facts.*known.size;
+  }
+  MEGA_CHECK(false, "no numeric key " + key);
+}
+
+Facts with(Facts facts, const std::string& key, std::int64_t value) {
+  for (const DegreeKey& known : kDegrees) {
+    if (known.key == key) facts.strategy.*known.degree = static_cast<int>(value);
+  }
+  for (const SizeKey& known : kSizes) {
+    if (known.key == key) facts.*known.size = value;
+  }
+  if (key == "cluster.nodes") facts.gpus = facts.nodes * facts.gpus_per_node;
+  if (key != "layout.dp") derive_dp(facts);
+  return facts;
+}
+
+std::string shown(const Facts& facts, const std::string& key) {
+  return key + " " + std::to_string(value_of(facts, key));
+}
+
+std::string nearest(const Facts& facts, const std::vector<std::string>& keys,
+                    bool (*rule)(const Facts&, const Strategy&)) {
+  const std::string legal = listed(facts, keys, nullptr);
+  return legal.empty() ? listed(facts, keys, rule) : legal;
+}
+
+}  // namespace mega::planner
