@@ -1,0 +1,181 @@
+#include <algorithm>
+#include <map>
+
+#include "ir/base/text.h"
+#include "ir/plan_verify_proofs.h"
+
+namespace mega::verifying {
+namespace {
+
+// An index string is parsed once for all the ops that share it.
+class Indices {
+ public:
+  const std::optional<Index>& of(const std::string& text) {
+    const auto found = known_.find(text);
+    if (found != known_.end()) return found->second;
+    return known_.emplace(text, parse_index(text)).first->second;
+  }
+
+ private:
+  std::map<std::string, std::optional<Index>> known_;
+};
+
+// The element types that an operand may have; most ops have one.
+bool accepts(OpKind kind, DType dtype, DType wanted) {
+  if (dtype == wanted) return true;
+  return (is_collective(kind) || kind == OpKind::Fill) && dtype == DType::Fp64;
+}
+
+class OpCheck {
+ public:
+  OpCheck(const Plan& plan, int program, Report& report)
+      : plan_(plan),
+        number_(program),
+        program_(plan.programs[static_cast<std::size_t>(program)]),
+        report_(report) {}
+
+  void check() {
+    for (std::size_t s = 0; s < program_.segments.size(); ++s) {
+      segment_ = SegmentId{static_cast<std::int32_t>(s)};
+      const Segment& segment = program_.segments[segment_];
+      for (position_ = 0; position_ < segment.ops.size(); ++position_) {
+        check(segment, segment.ops[position_]);
+      }
+    }
+  }
+
+ private:
+  void fail(const std::string& reason, std::string help = {}) {
+    report_.add("program " + named(program_.name) + ", " +
+                    report_.op(number_, segment_, position_) + ": " + reason,
+                std::move(help));
+  }
+
+  const Buffer& buffer(BufferId id) const { return program_.buffers[id]; }
+
+  void check(const Segment& segment, const Op& op) {
+    for (const auto* operands : {&op.inputs, &op.outputs}) {
+      for (const BufferId id : *operands) {
+        if (buffer(id).region != Region::Slot || buffer(id).chunk == segment.chunk) continue;
+        fail("buffer " + named(buffer(id).name) +
+             " is in a slot of another chunk than the segment");
+      }
+    }
+    if (!shapes(op)) return;
+    types(op);
+    attributes(op);
+    if (is_collective(op.kind)) {
+      collective(op);
+    } else if (op.group) {
+      fail("only collectives have a group");
+    }
+  }
+
+  bool shapes(const Op& op) {
+    const std::optional<Index>& index = indices_.of(op.index);
+    if (!index) return fail(quote(op.index) + " are no letters of an op"), false;
+    if (is_collective(op.kind)) {
+      // Letters say nothing about a collective; the sizes are compared with the group's.
+      if (op.inputs.size() == 1 && op.outputs.size() == 1) return true;
+      return fail("a collective has one input and one output"), false;
+    }
+    if (!may_have(op, *index)) {
+      fail("the letters " + quote(op.index) + " are not " + quote(info(op.kind).index));
+      return false;
+    }
+    std::vector<Shape> inputs, outputs;
+    for (const BufferId id : op.inputs) inputs.push_back(buffer(id).shape);
+    for (const BufferId id : op.outputs) outputs.push_back(buffer(id).shape);
+    const ExtentsOrMessage extents = extents_of(*index, inputs, outputs);
+    if (!extents.extents) fail(extents.message + ", by the letters " + quote(op.index));
+    return extents.extents.has_value();
+  }
+
+  // The op's own letters, or others of the same number of operands where it is flexible.
+  bool may_have(const Op& op, const Index& index) {
+    const OpInfo& known = info(op.kind);
+    if (op.index == known.index) return true;
+    if (op.kind == OpKind::Sgd) return op.index == "n,->n";  // without momentum
+    const std::optional<Index>& own = indices_.of(std::string(known.index));
+    // A matmul takes a bias as its third operand.
+    const std::size_t more = op.kind == OpKind::MatMul ? 1 : 0;
+    return known.flexible && index.outputs.size() == own->outputs.size() &&
+           index.inputs.size() >= own->inputs.size() &&
+           index.inputs.size() <= own->inputs.size() + more;
+  }
+
+  void types(const Op& op) {
+    for (std::size_t i = 0; i < op.inputs.size(); ++i) {
+      type_of(op, op.inputs[i], input_dtype(op.kind, i), "input " + std::to_string(i));
+    }
+    for (std::size_t i = 0; i < op.outputs.size(); ++i) {
+      type_of(op, op.outputs[i], output_dtype(op.kind, i), "output " + std::to_string(i));
+    }
+  }
+
+  void type_of(const Op& op, BufferId id, DType wanted, const std::string& which) {
+    if (accepts(op.kind, buffer(id).dtype, wanted)) return;
+    fail(which + ", " + named(buffer(id).name) + ", is " + std::string(name_of(buffer(id).dtype)) +
+         " instead of " + std::string(name_of(wanted)));
+  }
+
+  void attributes(const Op& op) {
+    const Attributes& a = op.attributes;
+    const std::uint32_t outputs = (1U << op.outputs.size()) - 1;
+    if ((a.accumulate & ~(info(op.kind).can_accumulate & outputs)) != 0) {
+      fail("it can't accumulate into that output");
+    }
+    if (a.limit < 0 || a.stride < 0) fail("a negative limit or stride");
+    if (a.combine != Combine::None && !is_collective(op.kind)) {
+      fail("only collectives combine the parts of ranks");
+    }
+  }
+
+  void collective(const Op& op) {
+    if (!op.group) return fail("a collective needs a group", "add 'along=AXES'");
+    const Buffer& in = buffer(op.inputs.front());
+    const Buffer& out = buffer(op.outputs.front());
+    if (in.dtype != out.dtype) return fail("input and output have two element types");
+    const bool combines = op.kind != OpKind::AllGather;
+    const Combine combine = op.attributes.combine;
+    if (combines == (combine == Combine::None)) {
+      fail(combines ? "it doesn't say how the parts are combined" : "there is nothing to combine",
+           combines ? "add 'sum' or 'max'" : "");
+    }
+    if (combine == Combine::Max && in.dtype != DType::Fp32) fail("the maximum is of fp32 only");
+    if (op.group->along.empty()) return fail("the group is along no axis");
+    const Mesh& mesh = plan_.meshes[static_cast<std::size_t>(op.group->mesh)];
+    const std::int64_t size = size_of(mesh, *op.group);
+    if (op.kind == OpKind::AllReduce) {
+      if (op.inputs.front() != op.outputs.front()) {
+        fail("input " + named(in.name) + " and output " + named(out.name) + " must be one buffer");
+      }
+      return;
+    }
+    const Shape& whole = op.kind == OpKind::AllGather ? out.shape : in.shape;
+    const Shape& part = op.kind == OpKind::AllGather ? in.shape : out.shape;
+    const bool fits = !whole.empty() && whole.size() == part.size() &&
+                      whole.front() == part.front() * size &&
+                      std::equal(whole.begin() + 1, whole.end(), part.begin() + 1);
+    if (fits) return;
+    fail("the whole of " + to_string(whole) + " is not " + std::to_string(size) + " parts of " +
+             to_string(part) + " along '" + to_string(mesh, *op.group) + "'",
+         "the first dimension is the part's times the size of the group");
+  }
+
+  const Plan& plan_;
+  int number_;
+  const Program& program_;
+  Report& report_;
+  Indices indices_;
+  SegmentId segment_;
+  std::size_t position_ = 0;
+};
+
+}  // namespace
+
+void check_ops(const Plan& plan, int program, Report& report) {
+  OpCheck(plan, program, report).check();
+}
+
+}  // namespace mega::verifying
