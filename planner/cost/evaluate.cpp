@@ -6,6 +6,7 @@
 
 #include "planner/cost/collective_time.h"
 #include "planner/cost/op_time.h"
+#include "planner/cost/step_work.h"
 #include "planner/lower/assign_memory.h"
 #include "planner/lower/sharding.h"
 
@@ -50,25 +51,6 @@ std::int64_t sum(const BlockCosts& costs, const Content& content, std::int64_t B
          content.heads * costs.head.*member;
 }
 
-// One bucket's step of the optimizer, as lowering writes it.
-std::int64_t optimizer_ns(const Costs& costs, std::int64_t elements) {
-  const OptimizerSpec& optimizer = costs.job().training.optimizer;
-  const int states = optimizer_states(optimizer);
-  const std::vector<Shape> outputs(static_cast<std::size_t>(1 + states), Shape{elements});
-  Attributes attributes;
-  attributes.accumulate = (1U << outputs.size()) - 1;
-  const bool is_adam = optimizer.kind == OptimizerKind::AdamW;
-  return costs.compute_ns(is_adam ? OpKind::AdamW : OpKind::Sgd,
-                          is_adam       ? "n,->n,n,n"
-                          : states == 0 ? "n,->n"
-                                        : "n,->n,n",
-                          {{elements}, {}}, outputs, attributes);
-}
-
-Group along(AxisSet axes) {
-  return {.mesh = 0, .along = axes, .only = {}};
-}
-
 // The segments that run once a step, op by op as lowering writes them.
 class StepWork {
  public:
@@ -78,8 +60,7 @@ class StepWork {
   // Zero the gradients and the metrics; the last stage counts the tokens.
   std::int64_t prologue_ns(int rank) const {
     const std::int64_t elements = layout(rank).bucket_elements;
-    std::int64_t ns = costs_.compute_ns(OpKind::Fill, "->n", {}, {{elements}}) +
-                      costs_.compute_ns(OpKind::Fill, "->n", {}, {{4}});
+    std::int64_t ns = zero_ns(costs_, elements) + zero_ns(costs_, 4);
     if (rank != last_) return ns;
     ns += costs_.compute_ns(OpKind::CountTokens, "->", {}, {{}});
     const AxisSet batch = parts_.blocks.graph.stream_sharding.axes[1];
@@ -93,8 +74,7 @@ class StepWork {
     std::int64_t ns = 0;
     for (const BucketLayout& bucket : layout(rank).buckets) {
       if (bucket.chunk != chunk || bucket.bucket.reduce.empty()) continue;
-      ns += costs_.collective_ns(OpKind::AllReduce, Bytes(4 * bucket.elements), parts_.mesh,
-                                 along(bucket.bucket.reduce));
+      ns += mega::planner::reduce_ns(costs_, parts_.mesh, bucket.bucket.reduce, bucket.elements);
     }
     return ns;
   }
@@ -116,16 +96,10 @@ class StepWork {
     std::int64_t ns = 0;
     for (const BucketLayout& bucket : layout(rank).buckets) {
       const bool is_second_copy = bucket.bucket.is_tied && last_ > 0 && rank == last_;
-      if (!is_second_copy) {
-        ns += costs_.compute_ns(OpKind::SquareSum, "n->", {{bucket.elements}}, {{}},
-                                {.accumulate = 1});
-      }
+      if (!is_second_copy) ns += norm_ns(costs_, bucket.elements);
       ns += optimizer_ns(costs_, bucket.elements);
     }
-    if (world_size(parts_.mesh) > 1) {
-      ns += costs_.collective_ns(OpKind::AllReduce, Bytes(16), parts_.mesh,
-                                 along(all_axes(parts_.mesh)));
-    }
+    ns += metrics_ns(costs_, parts_.mesh);
     return ns;
   }
 
@@ -138,16 +112,16 @@ class StepWork {
 };
 
 // Of the edges of the ring of pipeline ranks.
-std::vector<std::int64_t> transfers_ns(Costs& costs, const Parts& parts) {
-  const int pp = parts.shape.pp;
+std::vector<std::int64_t> transfers_ns(const Costs& costs, const PartitionedGraph& graph,
+                                       const Mesh& mesh) {
+  const int pp = extent(mesh, graph.pipeline);
   std::vector<std::int64_t> all(static_cast<std::size_t>(pp), 0);
   if (!costs.job().cluster || pp == 1) return all;
   const ClusterSpec& cluster = *costs.job().cluster;
-  const Bytes bytes = bytes_of(DType::Fp32, parts.blocks.graph.stream_shape);
-  const AxisSet pipeline = parts.blocks.graph.pipeline;
+  const Bytes bytes = bytes_of(DType::Fp32, graph.stream_shape);
   for (int edge = 0; edge < pp; ++edge) {
-    const int from = rank_at(parts.mesh, 0, pipeline, edge);
-    const int to = rank_at(parts.mesh, 0, pipeline, (edge + 1) % pp);
+    const int from = rank_at(mesh, 0, graph.pipeline, edge);
+    const int to = rank_at(mesh, 0, graph.pipeline, (edge + 1) % pp);
     const Tier tier = tier_between(from, to, cluster.gpus_per_node);
     all[static_cast<std::size_t>(edge)] = to_ns(message_time(cluster, bytes, tier));
   }
@@ -172,7 +146,7 @@ Durations durations(Costs& costs, const Parts& parts) {
     result.update_ns.push_back(work.update_ns(rank));
   }
   result.tied_ns = work.tied_ns();
-  result.transfer_ns = transfers_ns(costs, parts);
+  result.transfer_ns = transfers_ns(costs, parts.blocks.graph, parts.mesh);
   return result;
 }
 
@@ -232,6 +206,10 @@ void add_memory(Costs& costs, const Parts& parts, Evaluation& evaluation) {
 }
 
 }  // namespace
+
+std::vector<std::int64_t> transfers_ns(Costs& costs, const Strategy& strategy) {
+  return transfers_ns(costs, costs.blocks(strategy).graph, place(costs.graph(), strategy).mesh);
+}
 
 Durations durations(Costs& costs, const Strategy& strategy) {
   return durations(costs, take_apart(costs, strategy));

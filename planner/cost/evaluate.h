@@ -7,11 +7,17 @@
 // the graph has no casts yet, so this is what a plan holds and moves.
 #pragma once
 
+#include <cstdint>
+#include <vector>
+
 #include "ir/schedule.h"
 #include "planner/cost/costs.h"
 #include "planner/strategy.h"
 
 namespace mega::planner {
+
+// Between neighbours along the ring of pipeline ranks; zeros without a cluster.
+std::vector<std::int64_t> transfers_ns(Costs& costs, const Strategy& strategy);
 
 // Of every segment and transfer of the plan; zeros without a cluster. `stages` must be set.
 Durations durations(Costs& costs, const Strategy& strategy);

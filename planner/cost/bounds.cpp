@@ -1,0 +1,210 @@
+#include "planner/cost/bounds.h"
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <utility>
+
+#include "planner/cost/evaluate.h"
+#include "planner/cost/step_work.h"
+#include "planner/lower/assign_memory.h"
+#include "planner/lower/sharding.h"
+
+namespace mega::planner {
+namespace {
+
+// A tied tensor has one copy where the embedding and the head share a chunk, and that is the
+// embedding's.
+bool has_one_chunk(const Strategy& strategy) {
+  return strategy.pp * strategy.vpp == 1;
+}
+
+std::int64_t elements_of(const BlockCost& block, bool without_tied) {
+  std::int64_t elements = 0;
+  for (const auto& [bucket, count] : block.buckets) {
+    if (!(without_tied && bucket.is_tied)) elements += count;
+  }
+  return elements;
+}
+
+// Of one micro-batch; FLOPs of any unit without a cluster, as only ratios matter then.
+std::int64_t time_of(const Costs& costs, const BlockCost& block) {
+  if (costs.job().cluster) return block.forward_ns + block.backward_ns;
+  return static_cast<std::int64_t>(block.flops / 1000);
+}
+
+// The ranks as lines in some time of a block.
+template <class TimeOf>
+StageLines time_lines(const BlockCosts& blocks, int layers, const Strategy& strategy,
+                      const TimeOf& time) {
+  StageLines lines;
+  lines.layers = layers;
+  lines.layer_time = time(blocks.layer);
+  lines.ranks.resize(static_cast<std::size_t>(strategy.pp));
+  for (RankLine& rank : lines.ranks) {
+    rank.layer_memory.resize(static_cast<std::size_t>(strategy.vpp));
+  }
+  lines.ranks.front().fixed_time += time(blocks.embedding);
+  lines.ranks.back().fixed_time += time(blocks.head);
+  return lines;
+}
+
+// Equals stage_memory() of every cut: memory composes block by block (lower/assign_memory.h).
+void add_memory(Costs& costs, const Strategy& strategy, StageLines& lines) {
+  const BlockCosts& blocks = costs.blocks(strategy);
+  const auto& slots = costs.slots(schedule_shape(costs, strategy));
+  const std::int64_t per_element = 4 * (2 + optimizer_states(costs.job().training.optimizer));
+  const Bytes stream = stream_bytes(blocks.graph);
+  const auto parameters = [&](const BlockCost& block, bool without_tied) {
+    return Bytes(per_element * elements_of(block, without_tied));
+  };
+  for (std::size_t r = 0; r < lines.ranks.size(); ++r) {
+    RankLine& rank = lines.ranks[r];
+    const bool is_first = r == 0, is_last = r + 1 == lines.ranks.size();
+    Bytes scratch = blocks.layer.scratch;
+    rank.fixed_memory = Bytes(kScalarBytes);
+    for (std::size_t c = 0; c < rank.layer_memory.size(); ++c) {
+      rank.layer_memory[c] = parameters(blocks.layer, false) + blocks.layer.slot * slots[r][c];
+      rank.fixed_memory += stream * 2 * slots[r][c];  // what is sent, and its gradient
+    }
+    if (is_first) {
+      rank.fixed_memory +=
+          parameters(blocks.embedding, false) + blocks.embedding.slot * slots[r].front();
+      scratch = std::max(scratch, blocks.embedding.scratch);
+    }
+    if (is_last) {  // sends nothing
+      rank.fixed_memory += parameters(blocks.head, has_one_chunk(strategy)) +
+                           blocks.head.slot * slots[r].back() - stream * slots[r].back();
+      scratch = std::max(scratch, blocks.head.scratch);
+    }
+    rank.fixed_memory += scratch;
+  }
+}
+
+// What a block's parameters add to a step on the rank that holds them, whatever else shares their
+// buckets: launches and latencies are left out, and the rounding of each piece is given away.
+class ParameterTime {
+ public:
+  ParameterTime(Costs& costs, const Strategy& strategy)
+      : costs_(costs),
+        mesh_(place(costs.graph(), strategy).mesh),
+        hides_reductions_(schedule_shape(costs, strategy).overlap_gradient_reduce) {}
+
+  const Mesh& mesh() const { return mesh_; }
+
+  std::int64_t update(const BlockCost& block) const {
+    return sum(block, [this](const BucketClass& bucket, std::int64_t n) {
+      // Of a tied tensor only one copy counts into the norm.
+      const std::int64_t norm = bucket.is_tied ? 0 : norm_ns(costs_, n) - norm_ns(costs_, 0) - 1;
+      return std::max<std::int64_t>(norm, 0) + optimizer_ns(costs_, n) - optimizer_ns(costs_, 0);
+    });
+  }
+  std::int64_t reduce(const BlockCost& block) const {
+    if (hides_reductions_) return 0;
+    return sum(block, [this](const BucketClass& bucket, std::int64_t n) {
+      return reduce_ns(costs_, mesh_, bucket.reduce, n) -
+             reduce_ns(costs_, mesh_, bucket.reduce, 0);
+    });
+  }
+  std::int64_t zero(const BlockCost& block) const {
+    return sum(block, [this](const BucketClass&, std::int64_t n) {
+      return zero_ns(costs_, n) - zero_ns(costs_, 0);
+    });
+  }
+
+ private:
+  template <class TimeOf>
+  static std::int64_t sum(const BlockCost& block, const TimeOf& time_of_bucket) {
+    std::int64_t ns = 0;
+    for (const auto& [bucket, elements] : block.buckets) {
+      ns += std::max<std::int64_t>(time_of_bucket(bucket, elements) - 1, 0);
+    }
+    return ns;
+  }
+
+  Costs& costs_;
+  Mesh mesh_;
+  bool hides_reductions_;
+};
+
+// One micro-batch's way through all stages and back, transfers included.
+std::int64_t path_ns(Costs& costs, const Strategy& strategy) {
+  const BlockCosts& blocks = costs.blocks(strategy);
+  std::int64_t ns = time_of(costs, blocks.embedding) + time_of(costs, blocks.head) +
+                    costs.graph().layers * time_of(costs, blocks.layer);
+  const std::vector<std::int64_t> transfer = transfers_ns(costs, strategy);
+  for (int s = 0; s + 1 < strategy.pp * strategy.vpp; ++s) {
+    ns += 2 * transfer[static_cast<std::size_t>(s % strategy.pp)];
+  }
+  return ns;
+}
+
+// Of 1F1B (vpp 1), beyond the path of one micro-batch. Rank r runs w + 1 forwards before its first
+// backward, w <= pp - r - 1, and cannot run that one before the first micro-batch came back from
+// the last rank; m - w - 1 forwards and m backwards follow, and then the last gradient's way down:
+//   step >= path + (m - 1) (F_r + B_r) - w F_r
+// Some rank has F + B of at least the least bottleneck of all cuts; F is a share of it.
+std::int64_t steady_ns(Costs& costs, const Strategy& strategy, std::int64_t m) {
+  const BlockCosts& blocks = costs.blocks(strategy);
+  double share = 0;
+  for (const BlockCost* block : {&blocks.embedding, &blocks.layer, &blocks.head}) {
+    const auto both = static_cast<double>(block->forward_ns + block->backward_ns);
+    if (both > 0) share = std::max(share, static_cast<double>(block->forward_ns) / both);
+  }
+  const auto warm_up = static_cast<double>(std::min<std::int64_t>(strategy.pp - 1, m));
+  const double turns = static_cast<double>(m - 1) - warm_up * share;
+  if (turns <= 0) return 0;
+  const StageLines lines =
+      time_lines(blocks, costs.graph().layers, strategy,
+                 [&](const BlockCost& block) { return time_of(costs, block); });
+  return static_cast<std::int64_t>(turns * static_cast<double>(least_time(lines)) * (1 - 1e-12));
+}
+
+std::int64_t least_step_ns(Costs& costs, const Strategy& strategy) {
+  const BlockCosts& blocks = costs.blocks(strategy);
+  const ParameterTime parameters(costs, strategy);
+  const std::int64_t m = micro_batches(strategy, costs.job().training.global_batch);
+  const int layers = costs.graph().layers;
+  const bool one_chunk = has_one_chunk(strategy);
+  // All that the busiest rank has to do.
+  const StageLines lines = time_lines(blocks, layers, strategy, [&](const BlockCost& block) {
+    const std::int64_t step = m * time_of(costs, block);
+    if (one_chunk && &block == &blocks.head) return step;  // its tied tensor is the embedding's
+    return step + parameters.zero(block) + parameters.reduce(block) + parameters.update(block);
+  });
+  // The first micro-batch's way, the steady state, what rank 0 then has left, an update.
+  std::int64_t fill = path_ns(costs, strategy);
+  if (strategy.vpp == 1) fill += steady_ns(costs, strategy, m);
+  fill += parameters.reduce(blocks.embedding) + strategy.vpp * parameters.reduce(blocks.layer);
+  fill += (parameters.update(blocks.embedding) + layers * parameters.update(blocks.layer)) /
+          strategy.pp;
+  return std::max(least_time(lines), fill) + metrics_ns(costs, parameters.mesh());
+}
+
+}  // namespace
+
+StageLines stage_lines(Costs& costs, const Strategy& strategy) {
+  StageLines lines = time_lines(costs.blocks(strategy), costs.graph().layers, strategy,
+                                [&](const BlockCost& block) { return time_of(costs, block); });
+  add_memory(costs, strategy, lines);
+  return lines;
+}
+
+Bounds lower_bounds(Costs& costs, const Strategy& strategy) {
+  Bounds bounds;
+  bounds.peak = least_memory(stage_lines(costs, strategy));
+  if (costs.job().cluster) bounds.step_ns = least_step_ns(costs, strategy);
+  return bounds;
+}
+
+bool balance_stages(Costs& costs, Strategy& strategy, Bytes limit) {
+  const StageLines lines = stage_lines(costs, strategy);
+  if (auto cut = best_cut(lines, limit)) {
+    strategy.stages = std::move(*cut);
+    return true;
+  }
+  strategy.stages = *best_cut(lines, Bytes());
+  return false;
+}
+
+}  // namespace mega::planner

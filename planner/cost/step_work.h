@@ -1,0 +1,22 @@
+// The pieces of the work that is done once a step, as lowering writes them: what a flat bucket of
+// parameters costs.
+#pragma once
+
+#include <cstdint>
+
+#include "ir/mesh.h"
+#include "planner/cost/costs.h"
+
+namespace mega::planner {
+
+Group along(AxisSet axes);  // of the dense mesh
+
+std::int64_t zero_ns(const Costs& costs, std::int64_t elements);
+std::int64_t norm_ns(const Costs& costs, std::int64_t elements);
+std::int64_t optimizer_ns(const Costs& costs, std::int64_t elements);
+// Sum of gradients along the axes over which they are addends.
+std::int64_t reduce_ns(Costs& costs, const Mesh& mesh, AxisSet axes, std::int64_t elements);
+// Loss and norm, summed over the world.
+std::int64_t metrics_ns(Costs& costs, const Mesh& mesh);
+
+}  // namespace mega::planner
