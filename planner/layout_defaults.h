@@ -15,12 +15,10 @@
 
 namespace mega::planner {
 
-struct CompletedLayout {
-  Strategy strategy;  // normalised; `stages` empty for auto, which the caller balances
-  std::vector<std::string> defaulted;  // the fields that have their default, for printing
-};
+// Normalised; `stages` is empty for auto, which the caller balances. All broken rules at once.
+Result<Strategy> complete_layout(const JobSpec& job);
 
-// All broken rules at once.
-Result<CompletedLayout> complete_layout(const JobSpec& job);
+// The fields of the layout that have their default, in the order of Strategy, for printing.
+std::vector<std::string> defaulted_fields(const JobSpec& job);
 
 }  // namespace mega::planner
