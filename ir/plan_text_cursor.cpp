@@ -203,7 +203,7 @@ std::optional<std::string_view> TextCursor::quoted() {
 
 // next_ is at the backslash; leaves it at the last character of the escape.
 bool TextCursor::escape(std::string& text) {
-  const int column = next_column();
+  const int column = static_cast<int>(next_) + 1;
   const char kind = ++next_ < line_.size() ? line_[next_] : ' ';
   if (kind == '"' || kind == '\\') {
     text += kind;
@@ -260,6 +260,7 @@ std::optional<double> TextCursor::real(std::string_view what) {
 }
 
 int TextCursor::next_column() {
+  skip_blanks();
   return static_cast<int>(next_) + 1;
 }
 

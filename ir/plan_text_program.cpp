@@ -117,12 +117,11 @@ bool PlanParser::buffer_place(TextCursor& line, Buffer& buffer, bool is_view) {
     if (!chunk) return false;
     buffer.chunk = *chunk;
     if (*chunk < 0 && current().chunks.size() == 1) buffer.chunk = 0;
-    if (buffer.chunk < 0) {
-      return line.fail_next(
-          current().chunks.empty() ? "a slot's buffer before the first chunk"
-                                   : "expected 'of' and the chunk's name",
-          current().chunks.empty() ? "add 'chunk NAME slots=N slot_bytes=N'" : "");
+    if (buffer.chunk < 0 && current().chunks.empty()) {
+      return line.fail(line.next_column(), "a slot's buffer before the first chunk",
+                       "add 'chunk NAME slots=N slot_bytes=N' before it");
     }
+    if (buffer.chunk < 0) return line.fail_next("expected 'of' and the chunk's name");
   }
   return line.expect('@') && store(buffer.offset, bytes(line, "an offset in bytes"));
 }

@@ -156,10 +156,10 @@ std::optional<Affine> PlanParser::affine(TextCursor& line, int slots) {
     line.fail_last("'i' has a value only between 'repeat' and 'end'");
     return std::nullopt;
   }
-  if (slots == 0 || !line.accept('%')) return value;
+  if (!line.accept('%')) return value;
   const auto modulus = line.integer("the number of slots", 1, kMaxTerm);
   if (!modulus) return std::nullopt;
-  if (*modulus == slots) return value;
+  if (*modulus == slots || slots == 0) return value;
   line.fail_last("slots are counted modulo the chunk's " + std::to_string(slots) + ", not " +
                  std::to_string(*modulus));
   return std::nullopt;
