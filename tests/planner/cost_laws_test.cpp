@@ -1,0 +1,70 @@
+// What is promised is what the plan holds: evaluate() equals the simulated, laid-out plan.
+#include <gtest/gtest.h>
+
+#include <random>
+
+#include "ir/plan_verify.h"
+#include "planner/cost/bounds.h"
+#include "planner/cost/evaluate.h"
+#include "planner/lower/emit_plan.h"
+#include "planner/lower/partition.h"
+#include "tests/support/small_jobs.h"
+
+namespace mega::planner {
+namespace {
+
+Plan lower(Setting& setting, const Strategy& strategy) {
+  return emit_plan(setting.job, partition(setting.graph, strategy), strategy,
+                   build_schedule(schedule_shape(setting.costs, strategy)),
+                   durations(setting.costs, strategy));
+}
+
+TEST(CostLaws, EvaluateEqualsThePlan) {
+  std::mt19937 random(3);
+  for_each_strategy([&](Setting& setting, Strategy strategy) {
+    if (random() % 4 != 0) return;  // lowering all of them takes a while
+    strategy.stages = random_cut(random, setting.graph.layers, strategy.pp * strategy.vpp);
+    const Plan plan = lower(setting, strategy);
+    const Evaluation e = evaluate(setting.costs, strategy);
+    EXPECT_EQ(simulate(plan).step_ns, e.step_ns);
+    ASSERT_EQ(plan.programs.size(), e.memory.size());
+    for (std::size_t r = 0; r < e.memory.size(); ++r) {
+      EXPECT_EQ(arena_bytes(plan.programs[r]), e.memory[r].total) << "stage " << r;
+    }
+  });
+}
+
+TEST(CostLaws, ThePlanSpendsItsTimeAsEvaluateSays) {
+  Setting setting(small_job(true));
+  Strategy strategy;
+  strategy.pp = 4;
+  strategy.dp = 2;
+  strategy.overlap.gradient_reduce = strategy.overlap.pipeline = true;
+  balance_stages(setting.costs, strategy, Bytes());
+  const Timeline from_plan = simulate(lower(setting, strategy));
+  const Timeline from_schedule = simulate(build_schedule(schedule_shape(setting.costs, strategy)),
+                                          durations(setting.costs, strategy));
+  EXPECT_EQ(from_plan, from_schedule);
+  EXPECT_GT(from_plan.ranks[1].exposed_pp_ns, 0);
+}
+
+TEST(CostLaws, PlansVerify) {
+  for (const bool is_tied : {false, true}) {
+    Setting setting(small_job(is_tied));
+    for (const int vpp : {1, 2}) {
+      Strategy strategy;
+      strategy.tp = 2;
+      strategy.pp = 3;
+      strategy.vpp = vpp;
+      strategy.dp = 2;
+      strategy.overlap.gradient_reduce = strategy.overlap.pipeline = vpp == 2;
+      balance_stages(setting.costs, strategy, Bytes());
+      for (const Diagnostic& error : verify(lower(setting, strategy), "plan")) {
+        ADD_FAILURE() << error.message;
+      }
+    }
+  }
+}
+
+}  // namespace
+}  // namespace mega::planner
