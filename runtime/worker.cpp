@@ -18,7 +18,9 @@ Worker::~Worker() {
 
 void Worker::start() {
   {
-    const std::lock_guard lock(mutex_);
+    // A job may tell others that it is done just before it returns.
+    std::unique_lock lock(mutex_);
+    changed_.wait(lock, [this] { return !running_; });
     running_ = true;
   }
   changed_.notify_all();

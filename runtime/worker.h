@@ -16,8 +16,8 @@ class Worker {
   Worker(const Worker&) = delete;
   Worker& operator=(const Worker&) = delete;
 
-  void start();
-  void wait();  // until the job started last is done
+  void start();  // once the job before has returned
+  void wait();   // until the job started last is done
 
  private:
   void loop();
