@@ -5,21 +5,17 @@
 #include <string>
 
 #include "tests/support/pipeline_plan.h"
+#include "tests/support/plan_check.h"
 #include "tests/support/plans.h"
 
 namespace mega {
 namespace {
 
+using testing::edited;
 using testing::kBigram;
 using testing::kPipelineOfThree;
 using testing::kTensorAndData;
-
-// `text` with its first `from` replaced; the test fails when there is none.
-std::string edited(std::string text, const std::string& from, const std::string& to) {
-  const std::size_t at = text.find(from);
-  EXPECT_NE(at, std::string::npos) << "no '" << from << "' in the plan";
-  return at == std::string::npos ? text : text.replace(at, from.size(), to);
-}
+using testing::parsed;
 
 // "12:5: message" per line.
 std::string errors_of(const std::string& text) {
@@ -31,15 +27,6 @@ std::string errors_of(const std::string& text) {
            error.message + (error.help.empty() ? "" : " [" + error.help + "]") + "\n";
   }
   return all;
-}
-
-Plan parsed(const std::string& text) {
-  const Result<Plan> plan = parse_plan("p.plan", text);
-  if (!plan.ok()) {
-    ADD_FAILURE() << render(plan.errors(), {{"p.plan", text}});
-    return {};
-  }
-  return plan.value();
 }
 
 #define EXPECT_SAYS(text, expected) \
