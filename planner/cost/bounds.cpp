@@ -81,50 +81,30 @@ void add_memory(Costs& costs, const Strategy& strategy, StageLines& lines) {
   }
 }
 
-// What a block's parameters add to a step on the rank that holds them, whatever else shares their
-// buckets: launches and latencies are left out, and the rounding of each piece is given away.
-class ParameterTime {
+// What reducing a block's gradients adds at least to a step of the rank that holds it: latencies
+// are left out, and the rounding of each piece is given away.
+class LeastReduction {
  public:
-  ParameterTime(Costs& costs, const Strategy& strategy)
+  LeastReduction(Costs& costs, const Strategy& strategy, const Mesh& mesh)
       : costs_(costs),
-        mesh_(place(costs.graph(), strategy).mesh),
-        hides_reductions_(schedule_shape(costs, strategy).overlap_gradient_reduce) {}
+        mesh_(mesh),
+        is_hidden_(schedule_shape(costs, strategy).overlap_gradient_reduce) {}
 
-  const Mesh& mesh() const { return mesh_; }
-
-  std::int64_t update(const BlockCost& block) const {
-    return sum(block, [this](const BucketClass& bucket, std::int64_t n) {
-      // Of a tied tensor only one copy counts into the norm.
-      const std::int64_t norm = bucket.is_tied ? 0 : norm_ns(costs_, n) - norm_ns(costs_, 0) - 1;
-      return std::max<std::int64_t>(norm, 0) + optimizer_ns(costs_, n) - optimizer_ns(costs_, 0);
-    });
-  }
-  std::int64_t reduce(const BlockCost& block) const {
-    if (hides_reductions_) return 0;
-    return sum(block, [this](const BucketClass& bucket, std::int64_t n) {
-      return reduce_ns(costs_, mesh_, bucket.reduce, n) -
-             reduce_ns(costs_, mesh_, bucket.reduce, 0);
-    });
-  }
-  std::int64_t zero(const BlockCost& block) const {
-    return sum(block, [this](const BucketClass&, std::int64_t n) {
-      return zero_ns(costs_, n) - zero_ns(costs_, 0);
-    });
-  }
-
- private:
-  template <class TimeOf>
-  static std::int64_t sum(const BlockCost& block, const TimeOf& time_of_bucket) {
+  std::int64_t operator()(const BlockCost& block) const {
     std::int64_t ns = 0;
+    if (is_hidden_) return ns;
     for (const auto& [bucket, elements] : block.buckets) {
-      ns += std::max<std::int64_t>(time_of_bucket(bucket, elements) - 1, 0);
+      const std::int64_t own = reduce_ns(costs_, mesh_, bucket.reduce, elements) -
+                               reduce_ns(costs_, mesh_, bucket.reduce, 0);
+      ns += std::max<std::int64_t>(own - 1, 0);
     }
     return ns;
   }
 
+ private:
   Costs& costs_;
-  Mesh mesh_;
-  bool hides_reductions_;
+  const Mesh& mesh_;
+  bool is_hidden_;
 };
 
 // One micro-batch's way through all stages and back, transfers included.
@@ -162,7 +142,8 @@ std::int64_t steady_ns(Costs& costs, const Strategy& strategy, std::int64_t m) {
 
 std::int64_t least_step_ns(Costs& costs, const Strategy& strategy) {
   const BlockCosts& blocks = costs.blocks(strategy);
-  const ParameterTime parameters(costs, strategy);
+  const Mesh mesh = place(costs.graph(), strategy).mesh;
+  const LeastReduction reduce(costs, strategy, mesh);
   const std::int64_t m = micro_batches(strategy, costs.job().training.global_batch);
   const int layers = costs.graph().layers;
   const bool one_chunk = has_one_chunk(strategy);
@@ -170,15 +151,14 @@ std::int64_t least_step_ns(Costs& costs, const Strategy& strategy) {
   const StageLines lines = time_lines(blocks, layers, strategy, [&](const BlockCost& block) {
     const std::int64_t step = m * time_of(costs, block);
     if (one_chunk && &block == &blocks.head) return step;  // its tied tensor is the embedding's
-    return step + parameters.zero(block) + parameters.reduce(block) + parameters.update(block);
+    return step + block.zero_ns + reduce(block) + block.update_ns;
   });
   // The first micro-batch's way, the steady state, what rank 0 then has left, an update.
   std::int64_t fill = path_ns(costs, strategy);
   if (strategy.vpp == 1) fill += steady_ns(costs, strategy, m);
-  fill += parameters.reduce(blocks.embedding) + strategy.vpp * parameters.reduce(blocks.layer);
-  fill += (parameters.update(blocks.embedding) + layers * parameters.update(blocks.layer)) /
-          strategy.pp;
-  return std::max(least_time(lines), fill) + metrics_ns(costs, parameters.mesh());
+  fill += reduce(blocks.embedding) + strategy.vpp * reduce(blocks.layer);
+  fill += (blocks.embedding.update_ns + layers * blocks.layer.update_ns) / strategy.pp;
+  return std::max(least_time(lines), fill) + metrics_ns(costs, mesh);
 }
 
 }  // namespace

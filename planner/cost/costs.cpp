@@ -6,6 +6,7 @@
 #include "ir/base/check.h"
 #include "planner/cost/collective_time.h"
 #include "planner/cost/op_time.h"
+#include "planner/cost/step_work.h"
 #include "planner/lower/partition.h"
 
 namespace mega::planner {
@@ -25,6 +26,12 @@ Strategy key_of(const Strategy& strategy) {
     key.dp = std::min(strategy.dp, 2);
   }
   return key;
+}
+
+// The share of a piece that grows with its size, rounded so that shares never add up to more than
+// the piece of their sum takes.
+std::int64_t floor_of(std::int64_t ns, std::int64_t ns_of_nothing) {
+  return std::max<std::int64_t>(ns - ns_of_nothing - 1, 0);
 }
 
 // Instructions of all simulators that are kept at once: some hundred megabytes.
@@ -79,7 +86,12 @@ BlockCost Costs::cost_of(const PartitionedGraph& graph, const PartitionedBlock& 
   cost.slot = block.saved + (block.input ? stream_bytes(graph) : Bytes());
   cost.scratch = std::max(block.forward_scratch, block.backward_scratch);
   for (const BucketClass& bucket : bucket_classes(block)) {
-    cost.buckets.emplace_back(bucket, bucket_elements(block, bucket));
+    const std::int64_t n = bucket_elements(block, bucket);
+    cost.buckets.emplace_back(bucket, n);
+    cost.zero_ns += floor_of(zero_ns(*this, n), zero_ns(*this, 0));
+    cost.update_ns += floor_of(optimizer_ns(*this, n), optimizer_ns(*this, 0));
+    // Of a tied tensor only one copy counts into the norm.
+    if (!bucket.is_tied) cost.update_ns += floor_of(norm_ns(*this, n), norm_ns(*this, 0));
   }
   return cost;
 }

@@ -27,6 +27,9 @@ struct BlockCost {
   Bytes slot;     // what it adds to a slot: its input stream and what it saves
   Bytes scratch;  // in either direction
   std::vector<std::pair<BucketClass, std::int64_t>> buckets;  // elements of each class
+  // What its parameters add at least to a step, whatever else shares their buckets: launches are
+  // left out, and the rounding of each piece is given away.
+  std::int64_t zero_ns = 0, update_ns = 0;
 };
 
 // The three kinds of blocks of a model for one degree of splitting.
