@@ -11,15 +11,6 @@ namespace {
 
 const std::vector<std::string> kWorld = {"layout.tp", "layout.cp", "layout.pp", "layout.dp"};
 
-// A rule holds for a neighbour when its own row of the table does.
-std::string nearest_by(std::string_view id, const Facts& facts,
-                       const std::vector<std::string>& keys) {
-  for (const Rule& rule : rules()) {
-    if (rule.id == id) return nearest(facts, keys, rule.holds);
-  }
-  return {};
-}
-
 std::string number(std::int64_t value) {
   return std::to_string(value);
 }
@@ -52,7 +43,8 @@ std::string usable_tp(const Facts& facts) {
 // Less tensor and more pipeline parallelism on as many ranks: pp has no head constraint.
 std::string trade_tp_for_pp(const Facts& facts) {
   const Strategy& s = facts.strategy;
-  for (int tp = s.tp - 1; tp >= 1; --tp) {
+  const auto most = std::min<std::int64_t>(s.tp - 1, facts.heads);
+  for (int tp = static_cast<int>(most); tp >= 1; --tp) {
     const std::int64_t pp = std::int64_t{s.pp} * s.tp / tp;
     if (s.tp % tp != 0 || pp > kManyRanks / 2) continue;
     Facts traded = facts;
@@ -96,7 +88,7 @@ RuleResult world(const Facts& facts) {
   if (facts.gpus % model_ranks != 0) {
     result.message = product(facts, {"layout.tp", "layout.cp", "layout.pp"}) + " = " +
                      number(model_ranks) + " does not divide the " + gpus + " GPUs of the cluster";
-    result.nearest = nearest_by("world", facts, {"layout.tp", "layout.pp", "cluster.nodes"});
+    result.nearest = nearest(facts, "world", {"layout.tp", "layout.pp", "cluster.nodes"});
     return result;
   }
   result.message = product(facts, kWorld) + " = " + number(ranks_of(facts.strategy)) +
@@ -110,7 +102,7 @@ RuleResult heads(const Facts& facts) {
   result.keys = {"layout.tp", "model.heads", "model.kv_heads"};
   result.message = shown(facts, "layout.tp") + " does not divide " + shown(facts, "model.heads") +
                    "; usable: " + usable_tp(facts) + " (pp has no head constraint)";
-  result.nearest = joined(nearest_by("heads", facts, {"layout.tp"}), trade_tp_for_pp(facts));
+  result.nearest = joined(nearest(facts, "heads", {"layout.tp"}), trade_tp_for_pp(facts));
   return result;
 }
 
@@ -120,7 +112,7 @@ RuleResult kv_heads(const Facts& facts) {
   result.message =
       "neither of " + shown(facts, "layout.tp") + " and " + shown(facts, "model.kv_heads") +
       " divides the other; usable: " + usable_tp(facts) + " (pp has no head constraint)";
-  result.nearest = joined(nearest_by("kv_heads", facts, {"layout.tp"}), trade_tp_for_pp(facts));
+  result.nearest = joined(nearest(facts, "kv_heads", {"layout.tp"}), trade_tp_for_pp(facts));
   return result;
 }
 
@@ -129,7 +121,7 @@ RuleResult ffn_hidden(const Facts& facts) {
   result.keys = {"layout.tp", "model.ffn_hidden"};
   result.message =
       shown(facts, "layout.tp") + " does not divide " + shown(facts, "model.ffn_hidden");
-  result.nearest = nearest_by("ffn_hidden", facts, {"layout.tp"});
+  result.nearest = nearest(facts, "ffn_hidden", {"layout.tp"});
   return result;
 }
 
@@ -147,8 +139,8 @@ RuleResult sequence_parallel(const Facts& facts) {
                      shown(facts, "layout.tp") + ", which does not divide them";
     result.nearest = "layout.sequence_parallel: false";
   }
-  result.nearest = joined(result.nearest, nearest_by("sequence_parallel", facts,
-                                                     {"training.sequence_length", "layout.tp"}));
+  result.nearest = joined(result.nearest, nearest(facts, "sequence_parallel",
+                                                  {"training.sequence_length", "layout.tp"}));
   return result;
 }
 
@@ -173,7 +165,7 @@ RuleResult global_batch(const Facts& facts) {
   if (facts.gpus > 0 && facts.gpus == facts.nodes * facts.gpus_per_node && !facts.dp_given) {
     free.emplace_back("cluster.nodes");
   }
-  result.nearest = nearest_by("global_batch", facts, free);
+  result.nearest = nearest(facts, "global_batch", free);
   return result;
 }
 
@@ -181,7 +173,7 @@ RuleResult interleaved_stages(const Facts& facts) {
   RuleResult result;
   result.keys = {"layout.vpp", "layout.pp"};
   result.message = shown(facts, "layout.vpp") + " needs more than " + shown(facts, "layout.pp");
-  result.nearest = nearest_by("interleaved_stages", facts, {"layout.vpp", "layout.pp"});
+  result.nearest = nearest(facts, "interleaved_stages", {"layout.vpp", "layout.pp"});
   return result;
 }
 
@@ -194,8 +186,8 @@ RuleResult interleaved_micro_batches(const Facts& facts) {
                    shown(facts, "training.global_batch") + " / (" +
                    product(facts, {"layout.micro_batch", "layout.dp"}) +
                    ") = " + number(facts.global_batch / batch_step(facts));
-  result.nearest = nearest_by("interleaved_micro_batches", facts,
-                              {"training.global_batch", "layout.micro_batch", "layout.vpp"});
+  result.nearest = nearest(facts, "interleaved_micro_batches",
+                           {"training.global_batch", "layout.micro_batch", "layout.vpp"});
   return result;
 }
 
@@ -206,7 +198,7 @@ RuleResult layers(const Facts& facts) {
   result.message = product(facts, {"layout.pp", "layout.vpp"}) + " = " +
                    number(std::int64_t{s.pp} * s.vpp) + " virtual stages need a layer each, but " +
                    shown(facts, "model.layers") + " is less";
-  result.nearest = nearest_by("layers", facts, {"layout.pp", "layout.vpp"});
+  result.nearest = nearest(facts, "layers", {"layout.pp", "layout.vpp"});
   return result;
 }
 
@@ -257,7 +249,7 @@ RuleResult zero_group(const Facts& facts) {
   result.keys = {"layout.zero_group", "layout.dp", "layout.cp"};
   result.message = shown(facts, "layout.zero_group") + " is no cp * d with d a divisor of dp (" +
                    product(facts, {"layout.cp", "layout.dp"}) + ")";
-  result.nearest = nearest_by("zero_group", facts, {"layout.zero_group"});
+  result.nearest = nearest(facts, "zero_group", {"layout.zero_group"});
   return result;
 }
 

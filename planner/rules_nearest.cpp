@@ -52,21 +52,38 @@ void derive_dp(Facts& facts) {
   if (facts.gpus % others == 0) s.dp = static_cast<int>(facts.gpus / others);
 }
 
-using Holds = bool (*)(const Facts&, const Strategy&);
+// What a neighbour must keep: all rules, or (bit i: rule i) those that hold now and the one that
+// is to be mended.
+using Kept = std::uint64_t;
+constexpr Kept kAll = ~Kept{0};
 
-bool holds(const Facts& facts, Holds rule) {
-  return rule == nullptr ? all_hold(facts, facts.strategy) : rule(facts, facts.strategy);
+Kept kept_with(const Facts& facts, std::string_view mended) {
+  Kept kept = 0;
+  for (std::size_t i = 0; i < rules().size(); ++i) {
+    const Rule& rule = rules()[i];
+    if (rule.id == mended || rule.holds(facts, facts.strategy)) kept |= Kept{1} << i;
+  }
+  return kept;
 }
 
-// The nearest values below and above; `rule` null: all rules.
-std::vector<std::string> neighbours(const Facts& facts, const std::string& key, Holds rule) {
+bool keeps(const Facts& facts, Kept kept) {
+  for (std::size_t i = 0; i < rules().size(); ++i) {
+    if ((kept >> i & 1U) != 0 && !rules()[i].holds(facts, facts.strategy)) return false;
+  }
+  return true;
+}
+
+// The nearest values below and above.
+std::vector<std::string> neighbours(const Facts& facts, const std::string& key, Kept kept) {
   std::vector<std::string> found;
   const std::int64_t now = value_of(facts, key);
+  Facts neighbour = facts;
   for (const int direction : {-1, 1}) {
     for (std::int64_t distance = 1; distance <= kFarthest; ++distance) {
       const std::int64_t value = now + direction * distance;
       if (value < 1 || value > std::numeric_limits<int>::max()) break;
-      if (!holds(with(facts, key, value), rule)) continue;
+      assign(neighbour, key, value);
+      if (!keeps(neighbour, kept)) continue;
       found.push_back(std::to_string(value));
       break;
     }
@@ -74,10 +91,10 @@ std::vector<std::string> neighbours(const Facts& facts, const std::string& key, 
   return found;
 }
 
-std::string listed(const Facts& facts, const std::vector<std::string>& keys, Holds rule) {
+std::string listed(const Facts& facts, const std::vector<std::string>& keys, Kept kept) {
   std::vector<std::string> parts;
   for (const std::string& key : keys) {
-    const std::vector<std::string> values = neighbours(facts, key, rule);
+    const std::vector<std::string> values = neighbours(facts, key, kept);
     if (!values.empty()) parts.push_back(key + ": " + any_of(values));
   }
   return join(parts, ", or ");
@@ -95,7 +112,7 @@ std::int64_t value_of(const Facts& facts, const std::string& key) {
   MEGA_CHECK(false, "no numeric key " + key);
 }
 
-Facts with(Facts facts, const std::string& key, std::int64_t value) {
+void assign(Facts& facts, const std::string& key, std::int64_t value) {
   for (const DegreeKey& known : kDegrees) {
     if (known.key == key) facts.strategy.*known.degree = static_cast<int>(value);
   }
@@ -104,17 +121,15 @@ Facts with(Facts facts, const std::string& key, std::int64_t value) {
   }
   if (key == "cluster.nodes") facts.gpus = facts.nodes * facts.gpus_per_node;
   if (key != "layout.dp") derive_dp(facts);
-  return facts;
 }
 
 std::string shown(const Facts& facts, const std::string& key) {
   return key + " " + std::to_string(value_of(facts, key));
 }
 
-std::string nearest(const Facts& facts, const std::vector<std::string>& keys,
-                    bool (*rule)(const Facts&, const Strategy&)) {
-  const std::string legal = listed(facts, keys, nullptr);
-  return legal.empty() ? listed(facts, keys, rule) : legal;
+std::string nearest(const Facts& facts, std::string_view id, const std::vector<std::string>& keys) {
+  const std::string legal = listed(facts, keys, kAll);
+  return legal.empty() ? listed(facts, keys, kept_with(facts, id)) : legal;
 }
 
 }  // namespace mega::planner

@@ -12,16 +12,15 @@ namespace mega::planner {
 
 // "layout.tp", "training.global_batch", "cluster.nodes", ...: the numeric keys that rules name.
 std::int64_t value_of(const Facts& facts, const std::string& key);
-// `facts` with another value; dp follows the world where the user left it free.
-Facts with(Facts facts, const std::string& key, std::int64_t value);
+// Gives the key another value; dp follows the world where the user left it free.
+void assign(Facts& facts, const std::string& key, std::int64_t value);
 
 // "layout.tp 8"
 std::string shown(const Facts& facts, const std::string& key);
 
 // "layout.tp: 4, or training.global_batch: 1008 or 1056": for each key the nearest values on both
 // sides of the present one that make all rules hold. Where no key alone can do that, the nearest
-// that make `rule` hold, so that the user gets one step further.
-std::string nearest(const Facts& facts, const std::vector<std::string>& keys,
-                    bool (*rule)(const Facts&, const Strategy&));
+// that mend the rule called `id` and break no other, so that the user gets one step further.
+std::string nearest(const Facts& facts, std::string_view id, const std::vector<std::string>& keys);
 
 }  // namespace mega::planner

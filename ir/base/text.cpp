@@ -70,6 +70,8 @@ std::string closest(std::string_view word, const std::vector<std::string>& candi
   std::string best;
   std::size_t best_distance = limit + 1;
   for (const std::string& candidate : candidates) {
+    // The start of a name is meant before a neighbour: "dgx-a100" is "dgx-a100-80g".
+    if (word.size() >= 3 && candidate.starts_with(word)) return candidate;
     const std::size_t shorter = std::min(word.size(), candidate.size());
     if (std::max(word.size(), candidate.size()) - shorter > limit) continue;
     const std::size_t distance = edit_distance(word, candidate);

@@ -20,6 +20,18 @@ void limit(Errors& errors) {
   errors.push_back({errors[0].file, {}, left + " more errors", {}, {}});
 }
 
+// What two sections say together. `job` is complete but for what was wrong already.
+void check_across(const JobSpec& job, ReadLog& log) {
+  const bool lacks_bf16 = job.cluster && job.cluster->gpu.peak_bf16.count() == 0;
+  if (job.training.precision == "bf16" && lacks_bf16 && log.places.count("cluster.gpu.peak") > 0) {
+    const Place& precision = log.places["training.precision"];
+    log.errors.push_back({precision.file, precision.where,
+                          "training.precision bf16, but the GPU has no peak.bf16",
+                          notes_for({"cluster.gpu.peak"}, log.places),
+                          "use precision: fp32 or give the GPU a bf16 peak"});
+  }
+}
+
 class JobReader {
  public:
   JobReader(MappingReader root, Resolver& resolver, ReadLog& log)
@@ -42,6 +54,7 @@ class JobReader {
     if (const auto layout = root_.mapping("layout")) job.layout = read_layout(*layout);
     if (const auto search = root_.mapping("search")) job.search = read_search(*search);
     root_.finish();
+    check_across(job, *log_);
   }
 
  private:

@@ -7,6 +7,7 @@
 
 #include <map>
 #include <sstream>
+#include <string_view>
 #include <utility>
 
 #include "ir/base/text.h"
@@ -21,12 +22,30 @@ SourceLoc locate(const YAML::Mark& mark) {
   return mark.is_null() ? SourceLoc{} : SourceLoc{mark.line + 1, mark.column + 1};
 }
 
+// Whether the quoted scalar that starts at `start` ends. yaml-cpp takes the end of the file for a
+// closing quote when the last line is complete, and so swallows all keys below a lost quote.
+bool is_closed(std::string_view text, std::size_t start) {
+  if (start >= text.size() || (text[start] != '\'' && text[start] != '"')) return true;
+  const char quote_mark = text[start];
+  for (std::size_t i = start + 1; i < text.size(); ++i) {
+    if (text[i] == '\\' && quote_mark == '"') {
+      ++i;
+    } else if (text[i] == quote_mark) {
+      const bool is_doubled =
+          quote_mark == '\'' && i + 1 < text.size() && text[i + 1] == quote_mark;
+      if (!is_doubled) return true;
+      ++i;
+    }
+  }
+  return false;
+}
+
 // Builds nodes from the parser's events. yaml-cpp's own tree is never built: it would expand
 // aliases, drop duplicate keys, and recurse when it is destroyed. After the first error the
 // remaining events are ignored; the parser itself stops at 500 levels.
 class NodeBuilder final : public YAML::EventHandler {
  public:
-  explicit NodeBuilder(std::string file) : file_(std::move(file)) {}
+  NodeBuilder(std::string file, std::string_view text) : file_(std::move(file)), text_(text) {}
 
   const Errors& errors() const { return errors_; }
   YamlNode take() { return std::move(root_); }
@@ -44,6 +63,10 @@ class NodeBuilder final : public YAML::EventHandler {
   void OnScalar(const YAML::Mark& mark, const std::string& tag, YAML::anchor_t anchor,
                 const std::string& value) override {
     if (!check(mark, tag, anchor)) return;
+    if (tag == "!" && !is_closed(text_, static_cast<std::size_t>(mark.pos))) {
+      fail(mark, "the quote that opens here is never closed", "");
+      return;
+    }
     YamlNode node = make(YamlNode::Kind::Scalar, mark);
     node.text = value;
     node.is_quoted = tag == "!";
@@ -126,6 +149,7 @@ class NodeBuilder final : public YAML::EventHandler {
   }
 
   std::string file_;
+  std::string_view text_;
   Errors errors_;
   YamlNode root_;
   std::vector<YamlNode> open_;  // the mappings and sequences around the next value
@@ -158,9 +182,13 @@ Result<YamlNode> parse_yaml(const std::string& file, const std::string& text) {
     return Diagnostic{file, {}, "is larger than the limit of " + limit, {}, {}};
   }
   if (Errors errors = check_text(file, text); !errors.empty()) return errors;
-  NodeBuilder builder(file);
+  // Without a byte order mark, the parser's offsets are those of the text.
+  constexpr std::string_view kByteOrderMark = "\xEF\xBB\xBF";
+  const std::size_t start = text.starts_with(kByteOrderMark) ? kByteOrderMark.size() : 0;
+  const std::string body = text.substr(start);
+  NodeBuilder builder(file, body);
   try {
-    std::istringstream stream(text);
+    std::istringstream stream(body);
     YAML::Parser parser(stream);
     while (builder.errors().empty() && parser.HandleNextDocument(builder)) {
     }

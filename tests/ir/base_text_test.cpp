@@ -31,6 +31,7 @@ TEST(Text, ClosestSuggestsOnlyWhatIsNear) {
   EXPECT_EQ(closest("kv-heads", keys), "kv_heads");
   EXPECT_EQ(closest("tpp", keys), "tp");  // ties go to the first
   EXPECT_EQ(closest("zz", keys), "");
+  EXPECT_EQ(closest("dgx-a100", {"dgx-h100", "dgx-a100-80g"}), "dgx-a100-80g");
   EXPECT_EQ(closest("learning_rate", keys), "");
   EXPECT_EQ(closest(std::string(1 << 20, 'x'), keys), "");
 }
