@@ -57,12 +57,15 @@ class StepWork {
   StepWork(Costs& costs, const Parts& parts)
       : costs_(costs), parts_(parts), last_(static_cast<int>(parts.ranks.size()) - 1) {}
 
-  // Zero the gradients and the metrics; the last stage counts the tokens.
-  std::int64_t prologue_ns(int rank) const {
-    const std::int64_t elements = layout(rank).bucket_elements;
-    std::int64_t ns = zero_ns(costs_, elements) + zero_ns(costs_, 4);
-    if (rank != last_) return ns;
-    ns += costs_.compute_ns(OpKind::CountTokens, "->", {}, {{}});
+  // Gradients and metrics.
+  std::int64_t zeros_ns(int rank) const {
+    return zero_ns(costs_, layout(rank).bucket_elements) + zero_ns(costs_, 4);
+  }
+
+  // The last stage counts the tokens.
+  std::int64_t count_ns(int rank) const {
+    if (rank != last_) return 0;
+    std::int64_t ns = costs_.compute_ns(OpKind::CountTokens, "->", {}, {{}});
     const AxisSet batch = parts_.blocks.graph.stream_sharding.axes[1];
     if (!batch.empty()) {
       ns += costs_.collective_ns(OpKind::AllReduce, Bytes(8), parts_.mesh, along(batch));
@@ -142,7 +145,7 @@ Durations durations(Costs& costs, const Parts& parts) {
       backward.push_back(sum(parts.blocks, content, &BlockCost::backward_ns));
       reduce.push_back(work.reduce_ns(rank, static_cast<int>(reduce.size())));
     }
-    result.prologue_ns.push_back(work.prologue_ns(rank));
+    result.prologue_ns.push_back(work.zeros_ns(rank) + work.count_ns(rank));
     result.update_ns.push_back(work.update_ns(rank));
   }
   result.tied_ns = work.tied_ns();
@@ -151,8 +154,7 @@ Durations durations(Costs& costs, const Parts& parts) {
 }
 
 // Time on the compute queue of one rank, by what it is for.
-TimeTerms terms_of(const Costs& costs, const Parts& parts, const Durations& durations,
-                   std::size_t rank) {
+TimeTerms terms_of(Costs& costs, const Parts& parts, const Durations& durations, std::size_t rank) {
   TimeTerms terms;
   const std::int64_t m = parts.shape.micro_batches;
   for (std::size_t c = 0; c < parts.ranks[rank].chunks.size(); ++c) {
@@ -166,8 +168,8 @@ TimeTerms terms_of(const Costs& costs, const Parts& parts, const Durations& dura
   }
   const bool is_end = rank == 0 || rank + 1 == parts.ranks.size();
   if (is_end && !parts.shape.overlap_gradient_reduce) terms.exposed_dp_ns += durations.tied_ns;
-  terms.optimizer_ns = durations.update_ns[rank];
-  terms.other_ns = durations.prologue_ns[rank];
+  terms.other_ns = StepWork(costs, parts).count_ns(static_cast<int>(rank));
+  terms.optimizer_ns = durations.update_ns[rank] + durations.prologue_ns[rank] - terms.other_ns;
   return terms;
 }
 

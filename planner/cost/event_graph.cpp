@@ -13,6 +13,13 @@ std::size_t at(int index) {
 
 }  // namespace
 
+void EventGraph::reserve(std::size_t items) {
+  duration_of_.reserve(items);
+  items_.reserve(items);
+  waits_.reserve(items);
+  edges_.reserve(2 * items);
+}
+
 int EventGraph::add_event(int duration) {
   duration_of_.push_back(duration);
   return static_cast<int>(duration_of_.size()) - 1;

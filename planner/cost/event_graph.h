@@ -33,6 +33,8 @@ class EventGraph {
  public:
   explicit EventGraph(int queues) : queues_(static_cast<std::size_t>(queues)) {}
 
+  void reserve(std::size_t items);
+
   // `duration` is an index into the durations that run() takes; kNoTime for a mere meeting point.
   static constexpr int kNoTime = -1;
   int add_event(int duration);

@@ -72,6 +72,9 @@ class ScheduleEvents {
   }
 
   EventGraph build(const Schedule& schedule) {
+    std::size_t items = 0;
+    for (const auto& rank : schedule.ranks) items += rank.size();
+    graph_.reserve(items);
     for (int rank = 0; rank < shape_.pp; ++rank) {
       graph_.begin_rank();
       for (const auto& instruction : schedule.ranks[static_cast<std::size_t>(rank)]) {

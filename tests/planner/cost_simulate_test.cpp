@@ -52,7 +52,7 @@ TEST(Simulate, TransfersDelayTheWarmUpAndShowAsExposed) {
   const ScheduleShape s = shape(2, 1, 1);
   const Timeline t = simulate(build_schedule(s), durations(s, 10, 20, 5));
   EXPECT_EQ(t.step_ns, 10 + 5 + 10 + 20 + 5 + 20);
-  EXPECT_EQ(t.ranks[0], (RankTime{30, 5, 0, 35}));  // waits 35, of which 5 for the transfer
+  EXPECT_EQ(t.ranks[0], (RankTime{30, 5, 0, 35}));   // waits 35, of which 5 for the transfer
   EXPECT_EQ(t.ranks[1], (RankTime{30, 10, 0, 30}));  // its own send counts, too
 }
 
