@@ -140,13 +140,20 @@ std::string table_row(const RunFacts& facts, const StepResult& result) {
          padded("%10.1f", result.time.count() * 1e3, 10) + padded("%11.1f", predicted, 11);
 }
 
+namespace {
+
+bool is_round(std::int64_t step) {
+  while (step % 10 == 0) step /= 10;
+  return step == 1 || step == 2 || step == 5;
+}
+
+}  // namespace
+
 bool is_shown(std::int64_t step, std::int64_t steps) {
   if (step == steps) return true;
-  std::int64_t power = 1;
-  while (power * 10 <= step) power *= 10;
-  const bool is_round = step == power || step == 2 * power || step == 5 * power;
-  const std::int64_t cadence = std::max<std::int64_t>(steps / 20, 10);
-  return (is_round && step < cadence) || step % cadence == 0;
+  std::int64_t cadence = std::max<std::int64_t>(steps / 20, 10);
+  while (!is_round(cadence)) ++cadence;
+  return step % cadence == 0 || (step < cadence && is_round(step));
 }
 
 }  // namespace mega::runtime

@@ -31,7 +31,7 @@ std::string stop_line(std::int64_t steps, const std::string& reason);
 // The table: at most 80 columns.
 std::string table_header();
 std::string table_row(const RunFacts& facts, const StepResult& result);
-// 1, 2, 5, 10, 20, 50, 100, 200, ... then each hundredth of the run, and always the last.
+// 1, 2, 5, 10, 20, ... at first, then some twenty evenly spaced ones, and always the last.
 bool is_shown(std::int64_t step, std::int64_t steps);
 
 // A JSON string with its quotes; bytes that are not UTF-8 are replaced.

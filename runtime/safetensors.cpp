@@ -53,15 +53,15 @@ Status write_safetensors(const std::string& path, std::span<const GlobalTensor> 
                static_cast<std::streamsize>(tensor.data.size() * sizeof(float)));
   }
   file.close();
+  std::string reason = file ? "" : std::strerror(errno);
   std::error_code error;
-  if (!file) {
-    const std::string reason = std::strerror(errno);
-    std::filesystem::remove(temporary, error);
-    return write_error(path, reason);
+  if (file) {
+    std::filesystem::rename(temporary, path, error);
+    if (error) reason = error.message();
   }
-  std::filesystem::rename(temporary, path, error);
-  if (error) return write_error(path, error.message());
-  return Ok{};
+  if (reason.empty()) return Ok{};
+  std::filesystem::remove(temporary, error);
+  return write_error(path, reason);
 }
 
 }  // namespace mega::runtime
