@@ -1,4 +1,5 @@
 #include <gtest/gtest.h>
+#include <unistd.h>
 
 #include <cmath>
 #include <cstdio>
@@ -124,7 +125,7 @@ TEST(Text, Fnv1aHasThePublishedValues) {
 
 TEST(ReadFile, RefusesWhatIsNoReadableFileOfModestSize) {
   const std::string folder = testing::TempDir();
-  const std::string path = folder + "/mega_read_file";
+  const std::string path = folder + "/mega_read_file_" + std::to_string(getpid());
   std::ofstream(path) << std::string(100, 'x');
   EXPECT_EQ(read_file(path, Bytes(100)).value().size(), 100u);
   EXPECT_EQ(read_file(path, Bytes(99)).errors()[0].message, "is larger than the limit of 99 B");
