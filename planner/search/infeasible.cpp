@@ -105,7 +105,7 @@ std::string larger_world(const JobSpec& job, const Choices& choices,
 
 }  // namespace
 
-NoLegal explain_illegal(const JobSpec& job, const Choices& choices) {
+void explain_illegal(const JobSpec& job, const Choices& choices, SearchResult& result) {
   std::vector<Strategy> all;
   std::set<std::string> open;
   for_each_combination(job, choices, [&](const Strategy& strategy) {
@@ -122,22 +122,22 @@ NoLegal explain_illegal(const JobSpec& job, const Choices& choices) {
     nearest = &all[i];
     fewest = std::move(broken);
   }
-  NoLegal why;
+  result.nearest = *nearest;
   const auto is_given = [&open](const RuleResult& rule) {
     return std::none_of(rule.keys.begin(), rule.keys.end(),
                         [&open](const std::string& key) { return open.count(key) != 0; });
   };
   if (std::any_of(fewest.begin(), fewest.end(), is_given)) {
-    why.errors = rule_errors(job, *nearest);
-    return why;
+    result.errors = rule_errors(job, *nearest);
   }
-  for (RuleResult& rule : fewest)
-    why.reasons.push_back({std::move(rule.rule), std::move(rule.message), std::move(rule.nearest)});
-  return why;
+  for (RuleResult& rule : fewest) {
+    result.infeasible.push_back(
+        {std::move(rule.rule), std::move(rule.message), std::move(rule.nearest)});
+  }
 }
 
-Infeasible explain_memory(const JobSpec& job, const Choices& choices,
-                          const SearchCallbacks& callbacks) {
+void explain_memory(const JobSpec& job, const Choices& choices, const SearchCallbacks& callbacks,
+                    SearchResult& result) {
   Infeasible why;
   why.rule = "memory";
   const std::optional<Smallest> smallest = smallest_peak(job, choices, callbacks);
@@ -156,7 +156,8 @@ Infeasible explain_memory(const JobSpec& job, const Choices& choices,
   if (why.nearest.empty()) {
     why.nearest = "a rank with " + to_string(least + (capacity - callbacks.limit)) + " of memory";
   }
-  return why;
+  result.infeasible = {std::move(why)};
+  result.nearest = smallest->strategy;
 }
 
 }  // namespace mega::planner

@@ -8,16 +8,13 @@
 
 namespace mega::planner {
 
-// No combination is legal. Errors when the user's own values break the rules whatever the free
-// fields are; else which rules stand in the way of the combination that breaks the fewest.
-struct NoLegal {
-  Errors errors;
-  std::vector<Infeasible> reasons;
-};
-NoLegal explain_illegal(const JobSpec& job, const Choices& choices);
+// Fills `infeasible` and `nearest` of a result that found nothing legal; `errors` too when the
+// user's own values break the rules whatever the free fields are. Named are the broken rules of
+// the combination that breaks the fewest.
+void explain_illegal(const JobSpec& job, const Choices& choices, SearchResult& result);
 
 // Legal combinations exist, none fits: the figure of the smallest, and what would do.
-Infeasible explain_memory(const JobSpec& job, const Choices& choices,
-                          const SearchCallbacks& callbacks);
+void explain_memory(const JobSpec& job, const Choices& choices, const SearchCallbacks& callbacks,
+                    SearchResult& result);
 
 }  // namespace mega::planner

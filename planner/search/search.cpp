@@ -166,11 +166,9 @@ SearchResult search(const JobSpec& job, const SearchCallbacks& callbacks,
   search.run();
   SearchResult result = std::move(search).result();
   if (result.counts.space == 0) {
-    NoLegal why = explain_illegal(job, choices.value());
-    result.errors = std::move(why.errors);
-    result.infeasible = std::move(why.reasons);
+    explain_illegal(job, choices.value(), result);
   } else if (result.top.empty() && result.counts.proven_optimal) {
-    result.infeasible = {explain_memory(job, choices.value(), callbacks)};
+    explain_memory(job, choices.value(), callbacks, result);
   }
   return result;
 }

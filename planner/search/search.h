@@ -23,7 +23,8 @@ struct SearchOptions {
   std::int64_t budget = 0;  // most evaluations, 0 for no limit
   // Called before every evaluation (progress, interruption); `best_ns` is negative while nothing
   // is found. Returns false to stop with the best so far.
-  std::function<bool(std::int64_t evaluated, std::int64_t left, std::int64_t best_ns)> keep_going;
+  std::function<bool(std::int64_t evaluated, std::int64_t left, std::int64_t best_ns)> keep_going =
+      {};
 };
 
 struct SearchCallbacks {
@@ -58,6 +59,7 @@ struct SearchResult {
   std::vector<Found> top;  // best first; empty: none is feasible, or stopped before any was found
   SearchCounts counts;
   std::vector<Infeasible> infeasible;
+  std::optional<Strategy> nearest;  // when nothing is feasible: what came nearest
   Errors errors;  // the user's own values break rules, whatever the free fields: nothing searched
 };
 
