@@ -83,14 +83,16 @@ class Concurrency {
       const auto text = [&](std::int32_t instance) {
         return report_.instance(program_, sequence_, instance);
       };
-      const std::string kind = "concurrent " + std::to_string(program_) + " " +
-                               std::to_string(at(first).number) + " " +
-                               std::to_string(at(*second).number);
-      if (!report_.is_new(kind)) continue;
+      // One pair of communicators that isn't ordered is one mistake, however often it runs.
+      if (!report_.is_new("concurrent " + std::to_string(program_) + along(a.first) +
+                          along(b.first))) {
+        return;
+      }
       report_.add(report_.program(program_) + ": " + text(first) + " and " + text(*second) +
                       " run collectives of the same ranks on two queues in no order: " +
                       along(a.first) + " and " + along(b.first),
                   "let one wait for the other, or run both on one queue");
+      return;
     }
   }
 
