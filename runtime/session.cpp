@@ -103,6 +103,10 @@ Status Session::build() {
     rank.executor =
         std::make_unique<Executor>(plan_, number, std::move(program), *rank.device, alarm_,
                                    ExecutorOptions{options_.check, baton_.get(), options_.before});
+    if (const double* loss = scalar("loss", number)) losses_.push_back({number, loss});
+    if (const double* sum = scalar("gradient_square_sum", number)) {
+      square_sums_.push_back({number, sum});
+    }
     rank.worker = std::make_unique<Worker>([this, &rank] {
       // A failure has raised the alarm; run_all() reads it there.
       (void)rank.executor->run(sequence_);
@@ -206,13 +210,8 @@ Result<StepResult> Session::train(const kernels::BatchView& batch) {
   const Clock::time_point begin = Clock::now();
   MEGA_TRY_STATUS(run_all("train"));
   result.time = Seconds(std::chrono::duration<double>(Clock::now() - begin).count());
-  for (int rank = 0; rank < world_size(plan_) && !(result.loss && result.grad_norm); ++rank) {
-    if (!result.loss) result.loss = scalar("loss", rank);
-    if (result.grad_norm) continue;
-    if (const auto square_sum = scalar("gradient_square_sum", rank)) {
-      result.grad_norm = std::sqrt(*square_sum);
-    }
-  }
+  if (!losses_.empty()) result.loss = *losses_.front().value;
+  if (!square_sums_.empty()) result.grad_norm = std::sqrt(*square_sums_.front().value);
   for (const auto& [name, value] :
        {std::pair{"loss", result.loss}, std::pair{"gradient norm", result.grad_norm}}) {
     if (value && !std::isfinite(*value)) {
@@ -233,28 +232,24 @@ Status Session::check_step() const {
     if (guards.ok()) continue;
     return failure(describe_rank(plan_, number) + ": " + guards.errors().front().message);
   }
-  for (const char* name : {"loss", "gradient_square_sum"}) {
-    std::optional<double> first;
-    for (int number = 0; number < static_cast<int>(ranks_.size()); ++number) {
-      const std::optional<double> value = scalar(name, number);
-      if (!first) first = value;
-      if (value == first || !value) continue;
-      return failure("'" + std::string(name) + "' is " + std::to_string(*value) + " on " +
-                     describe_rank(plan_, number) + " and " + std::to_string(*first) +
-                     " on lower ranks");
+  for (const auto* copies : {&losses_, &square_sums_}) {
+    for (const ScalarOfRank& copy : *copies) {
+      const double first = *copies->front().value;
+      if (*copy.value == first) continue;
+      return failure("the " + std::string(copies == &losses_ ? "loss" : "square sum") + " is " +
+                     std::to_string(*copy.value) + " on " + describe_rank(plan_, copy.rank) +
+                     " and " + std::to_string(first) + " on lower ranks");
     }
   }
   return compare_replicas();
 }
 
-std::optional<double> Session::scalar(const std::string& name, int rank) const {
+const double* Session::scalar(const std::string& name, int rank) const {
   const Program& program = plan_.programs[static_cast<std::size_t>(program_of(plan_, rank))];
   const std::optional<BufferId> id = find_buffer(program, name);
-  if (!id || program.buffers[*id].dtype != DType::Fp64) return std::nullopt;
-  double value = 0;
-  std::memcpy(&value, place_of(program, *id, arenas_[static_cast<std::size_t>(rank)]).base,
-              sizeof value);
-  return value;
+  if (!id || program.buffers[*id].dtype != DType::Fp64) return nullptr;
+  const std::byte* arena = arenas_[static_cast<std::size_t>(rank)];
+  return reinterpret_cast<const double*>(arena + arena_offset(program, *id, 0).count());
 }
 
 Bytes Session::allocated(int rank) const {

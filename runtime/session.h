@@ -74,7 +74,7 @@ class Session {
   Status run_all(const std::string& sequence);
   Errors report() const;
   Status check_step() const;
-  std::optional<double> scalar(const std::string& name, int rank) const;
+  const double* scalar(const std::string& name, int rank) const;  // in the rank's arena
 
   Plan plan_;
   SessionOptions options_;
@@ -83,6 +83,12 @@ class Session {
   std::unique_ptr<ThreadWorld> world_;
   std::vector<std::unique_ptr<Rank>> ranks_;
   std::vector<std::byte*> arenas_;
+  // All ranks that have such a scalar hold the same.
+  struct ScalarOfRank {
+    int rank = 0;
+    const double* value = nullptr;
+  };
+  std::vector<ScalarOfRank> losses_, square_sums_;
   std::int64_t steps_ = 0;
   bool started_ = false;
 
