@@ -55,7 +55,7 @@ class Planner {
   SearchResult search(const SearchOptions& options);
 
   PartitionedGraph partitioned(const Strategy& strategy) const;
-  Schedule schedule(const Strategy& strategy) const;
+  Schedule schedule(const Strategy& strategy);
   Durations durations(const Strategy& strategy);
   Plan compile(const Strategy& strategy);  // a legal strategy; the plan verifies
 

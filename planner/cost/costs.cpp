@@ -144,7 +144,8 @@ ScheduleShape schedule_shape(Costs& costs, const Strategy& strategy) {
   shape.overlap_pipeline = strategy.overlap.pipeline && strategy.pp > 1;
   for (const BlockCost* block : {&blocks.embedding, &blocks.layer, &blocks.head}) {
     for (const auto& [bucket, elements] : block->buckets) {
-      if (!bucket.reduce.empty()) shape.reduces_gradients = true;
+      const bool is_early = !bucket.reduce.empty() && !is_reduced_in_update(blocks.graph, bucket);
+      if (is_early) shape.reduces_gradients = true;
       if (bucket.is_tied && strategy.pp > 1) shape.has_tied_copies = true;
     }
   }

@@ -77,6 +77,7 @@ class StepWork {
     std::int64_t ns = 0;
     for (const BucketLayout& bucket : layout(rank).buckets) {
       if (bucket.chunk != chunk || bucket.bucket.reduce.empty()) continue;
+      if (is_reduced_in_update(parts_.blocks.graph, bucket.bucket)) continue;
       ns += mega::planner::reduce_ns(costs_, parts_.mesh, bucket.bucket.reduce, bucket.elements);
     }
     return ns;
@@ -94,9 +95,19 @@ class StepWork {
     return ns;
   }
 
-  // Norm of the gradients, metrics summed over the world, optimizer.
-  std::int64_t update_ns(int rank) const {
+  // Of the update: gradients that are not reduced beside backward.
+  std::int64_t late_reduce_ns(int rank) const {
     std::int64_t ns = 0;
+    for (const BucketLayout& bucket : layout(rank).buckets) {
+      if (!is_reduced_in_update(parts_.blocks.graph, bucket.bucket)) continue;
+      ns += mega::planner::reduce_ns(costs_, parts_.mesh, bucket.bucket.reduce, bucket.elements);
+    }
+    return ns;
+  }
+
+  // Late reductions, norm of the gradients, metrics summed over the world, optimizer.
+  std::int64_t update_ns(int rank) const {
+    std::int64_t ns = late_reduce_ns(rank);
     for (const BucketLayout& bucket : layout(rank).buckets) {
       const bool is_second_copy = bucket.bucket.is_tied && last_ > 0 && rank == last_;
       if (!is_second_copy) ns += norm_ns(costs_, bucket.elements);
@@ -168,8 +179,12 @@ TimeTerms terms_of(Costs& costs, const Parts& parts, const Durations& durations,
   }
   const bool is_end = rank == 0 || rank + 1 == parts.ranks.size();
   if (is_end && !parts.shape.overlap_gradient_reduce) terms.exposed_dp_ns += durations.tied_ns;
-  terms.other_ns = StepWork(costs, parts).count_ns(static_cast<int>(rank));
-  terms.optimizer_ns = durations.update_ns[rank] + durations.prologue_ns[rank] - terms.other_ns;
+  const StepWork work(costs, parts);
+  const std::int64_t late = work.late_reduce_ns(static_cast<int>(rank));
+  terms.exposed_dp_ns += late;
+  terms.other_ns = work.count_ns(static_cast<int>(rank));
+  terms.optimizer_ns =
+      durations.update_ns[rank] - late + durations.prologue_ns[rank] - terms.other_ns;
   return terms;
 }
 

@@ -58,6 +58,11 @@ int optimizer_states(const OptimizerSpec& optimizer) {
   return optimizer.momentum > 0 ? 1 : 0;
 }
 
+bool is_reduced_in_update(const PartitionedGraph& graph, const BucketClass& bucket) {
+  const AxisSet data = graph.stream_sharding.axes[1];  // those that split the micro-batch
+  return !data.contains(bucket.reduce);
+}
+
 RankLayout lay_out_rank(const PartitionedGraph& graph, const std::vector<BlockRange>& chunks,
                         int optimizer_states) {
   RankLayout layout;

@@ -62,6 +62,11 @@ inline constexpr std::int64_t kScalarBytes = 2 * kBufferAlignmentBytes;
 
 int optimizer_states(const OptimizerSpec& optimizer);
 
+// Gradients that are addends along more than the data axes (norms under sequence parallelism,
+// replicated kv heads) are reduced at the start of the update: a reduction beside backward, on a
+// queue of its own, would race with backward's collectives among the same ranks.
+bool is_reduced_in_update(const PartitionedGraph& graph, const BucketClass& bucket);
+
 RankLayout lay_out_rank(const PartitionedGraph& graph, const std::vector<BlockRange>& chunks,
                         int optimizer_states);
 

@@ -268,6 +268,7 @@ class BlockPartitioner {
     LetterAxes axes = letter_axes(op, index, local.inputs, ops);
     for (std::size_t i = 0; i < op.outputs.size(); ++i) {
       local.outputs.push_back(define_output(op, index, i, axes, passed));
+      gathered_.erase(local.outputs.back());  // what was gathered of it is stale
     }
     const char letter = origin_letter(op.kind);
     if (letter != 0 && !at(axes, letter).empty()) {

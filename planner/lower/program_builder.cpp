@@ -341,6 +341,7 @@ SegmentId ProgramBuilder::add_reduce(int chunk, std::int64_t predicted_ns) {
   for (std::size_t i = 0; i < buckets_.size(); ++i) {
     const BucketLayout& layout = layout_.buckets[i];
     if (layout.chunk != chunk || layout.bucket.reduce.empty()) continue;
+    if (is_reduced_in_update(graph_, layout.bucket)) continue;
     ops.push_back(all_reduce(buckets_[i].gradients, Group{0, layout.bucket.reduce, {}}));
   }
   return add_segment("reduce" + std::to_string(chunk), -1, std::move(ops), predicted_ns);
@@ -358,6 +359,11 @@ SegmentId ProgramBuilder::add_tied(std::int64_t predicted_ns) {
 
 SegmentId ProgramBuilder::add_update(std::int64_t predicted_ns) {
   std::vector<Op> ops;
+  for (std::size_t i = 0; i < buckets_.size(); ++i) {
+    const BucketClass& bucket = layout_.buckets[i].bucket;
+    if (!is_reduced_in_update(graph_, bucket)) continue;
+    ops.push_back(all_reduce(buckets_[i].gradients, Group{0, bucket.reduce, {}}));
+  }
   for (std::size_t i = 0; i < buckets_.size(); ++i) {
     const BucketLayout& layout = layout_.buckets[i];
     if (is_second_copy(layout)) continue;
