@@ -7,6 +7,7 @@
 #include "planner/cost/collective_time.h"
 #include "planner/cost/op_time.h"
 #include "planner/cost/step_work.h"
+#include "planner/lower/assign_memory.h"
 #include "planner/lower/partition.h"
 
 namespace mega::planner {
