@@ -153,10 +153,10 @@ std::int64_t least_step_ns(Costs& costs, const Strategy& strategy) {
     if (one_chunk && &block == &blocks.head) return step;  // its tied tensor is the embedding's
     return step + block.zero_ns + reduce(block) + block.update_ns;
   });
-  // The first micro-batch's way, the steady state, what rank 0 then has left, an update.
+  // The first micro-batch's way, the steady state, what any rank then has left, an update.
   std::int64_t fill = path_ns(costs, strategy);
   if (strategy.vpp == 1) fill += steady_ns(costs, strategy, m);
-  fill += reduce(blocks.embedding) + strategy.vpp * reduce(blocks.layer);
+  fill += strategy.vpp * reduce(blocks.layer);
   fill += (blocks.embedding.update_ns + layers * blocks.layer.update_ns) / strategy.pp;
   return std::max(least_time(lines), fill) + metrics_ns(costs, mesh);
 }
