@@ -4,8 +4,8 @@
 // Nothing in this project throws across a function boundary.
 #pragma once
 
+#include <optional>
 #include <utility>
-#include <variant>
 
 #include "ir/base/check.h"
 #include "ir/base/diagnostic.h"
@@ -15,36 +15,37 @@ namespace mega {
 template <class T>
 class [[nodiscard]] Result {
  public:
-  Result(T value) : state_(std::in_place_index<0>, std::move(value)) {}
-  Result(Errors errors) : state_(std::in_place_index<1>, std::move(errors)) {}
-  Result(Diagnostic error) : state_(std::in_place_index<1>, Errors{std::move(error)}) {}
+  Result(T value) : value_(std::move(value)) {}
+  Result(Errors errors) : errors_(std::move(errors)) {}
+  Result(Diagnostic error) : errors_{std::move(error)} {}
 
-  bool ok() const { return state_.index() == 0; }
+  bool ok() const { return value_.has_value(); }
   T& value() & {
     MEGA_CHECK(ok(), "value() of a failed Result");
-    return *std::get_if<0>(&state_);
+    return *value_;
   }
   const T& value() const& {
     MEGA_CHECK(ok(), "value() of a failed Result");
-    return *std::get_if<0>(&state_);
+    return *value_;
   }
   const Errors& errors() const& {
     MEGA_CHECK(!ok(), "errors() of a Result that has a value");
-    return *std::get_if<1>(&state_);
+    return errors_;
   }
 
   // By value on a temporary: `for (auto& e : read(file).errors())` must not dangle.
   T value() && {
     MEGA_CHECK(ok(), "value() of a failed Result");
-    return std::move(*std::get_if<0>(&state_));
+    return std::move(*value_);
   }
   Errors errors() && {
     MEGA_CHECK(!ok(), "errors() of a Result that has a value");
-    return std::move(*std::get_if<1>(&state_));
+    return std::move(errors_);
   }
 
  private:
-  std::variant<T, Errors> state_;
+  std::optional<T> value_;
+  Errors errors_;  // not in a variant with the value: GCC 12 warns falsely about its moves
 };
 
 struct Ok {};
