@@ -81,8 +81,9 @@ Status write_files(const Options& options, Planner& planner, const SearchResult&
   if (!options.stats.empty()) {
     MEGA_TRY_STATUS(write_whole(options.stats, planner::stats_json(result.counts, wall_seconds)));
   }
-  if (!options.output.empty() && !result.top.empty())
+  if (!options.output.empty() && !result.top.empty()) {
     MEGA_TRY_STATUS(write_plan(planner, result.top[0].strategy, options.output));
+  }
   return Ok{};
 }
 
