@@ -27,7 +27,7 @@ std::vector<std::string> parts_of(const std::string& text) {
 }  // namespace
 
 std::string specs_directory(const Options& options) {
-  return planner::find_specs_directory(options.program).value_or("");
+  return planner::find_specs_directory(options.program).value_or(MEGA_SPECS);
 }
 
 planner::ReadJob read_job(const Options& options, const std::vector<std::string>& more) {
