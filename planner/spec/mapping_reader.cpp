@@ -234,8 +234,7 @@ void MappingReader::fail(const std::string& key, std::string message, std::strin
 
 void MappingReader::finish() {
   if (node_ == nullptr) return;
-  for (std::size_t i = 0; i < node_->keys.size(); ++i) {
-    const YamlKey& key = node_->keys[i];
+  for (const YamlKey& key : node_->keys) {
     if (std::find(known_.begin(), known_.end(), key.text) != known_.end()) continue;
     const std::string meant = closest(key.text, known_);
     const std::string section = path_.empty() ? "" : " in " + path_;

@@ -7,6 +7,7 @@
 #include <filesystem>
 #include <fstream>
 
+#include "ir/base/text.h"
 #include "planner/layout_defaults.h"
 #include "planner/spec/bundled.h"
 
@@ -303,6 +304,17 @@ TEST(ReadSpec, SearchKeysAreReadAsTheLayoutsOwn) {
   EXPECT_EQ(search.objective, "memory");
   EXPECT_EQ(search.memory_margin, Bytes(1610612736));
   EXPECT_FALSE(refused(kQuickstart, {"search.allow={tpp: [1]}"}).empty());
+}
+
+TEST(ReadSpec, TheExampleOfTheReadmeIsAJob) {
+  const std::string readme = read_file(kSpecs + "/README.md", Bytes(1 << 20)).value();
+  const std::string fence = "```yaml\n";
+  const std::size_t start = readme.find(fence) + fence.size();
+  const Folder folder;
+  const JobSpec job =
+      accepted(folder.write("job.yaml", readme.substr(start, readme.find("```", start) - start)));
+  EXPECT_EQ(job.layout.tp, 4);
+  EXPECT_EQ(job.cluster->gpus, 128);
 }
 
 TEST(FindSpecs, NextToTheProgramOrUpTheTree) {
