@@ -37,8 +37,15 @@ struct Characters {
 
 Characters characters_of(std::string_view line, int column) {
   Characters out;
-  const std::size_t target = column > 0 ? static_cast<std::size_t>(column - 1) : 0;
-  std::size_t offset = 0;
+  const std::size_t target =
+      std::min(line.size(), column > 0 ? static_cast<std::size_t>(column - 1) : 0);
+  // Only what can be shown: a binary file may be one line of a hundred megabytes. Characters have
+  // at most four bytes.
+  constexpr std::size_t kReach = 4 * kWidestLine;
+  std::size_t offset = target < kReach ? 0 : target - kReach;
+  while (offset > 0 && offset < target && (static_cast<unsigned char>(line[offset]) & 0xC0) == 0x80)
+    ++offset;
+  line = line.substr(0, target + kReach);
   while (offset < line.size()) {
     const std::size_t length = utf8_length(line.substr(offset));
     const std::size_t step = std::max<std::size_t>(1, length);
