@@ -117,13 +117,16 @@ TEST(Layouts, FewMicroBatchesEqualOneRank) {
   }
 }
 
-// Any order of the axes is only another numbering of the ranks.
+// Any order of the axes is only another numbering of the ranks. (Sums over several axes go by
+// rank, so their last bits may differ.)
 TEST(Layouts, RankOrderChangesNothing) {
   const planner::JobSpec job = training_job(true);
   planner::Strategy strategy = strategy_of(job, {.tp = 2, .pp = 2, .dp = 2});
   const Outcome usual = train(plan_of(job, strategy), 2);
   strategy.rank_order = "pp-dp-cp-ep-tp";
-  expect_same_bits(train(plan_of(job, strategy), 2), usual);
+  const Outcome other = train(plan_of(job, strategy), 2);
+  expect_same_steps(other, usual, 1e-9);
+  expect_same_gradients(other, usual);
 }
 
 // Overlap decides when, never what.
