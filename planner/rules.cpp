@@ -169,6 +169,14 @@ bool is_legal(const JobSpec& job, const Strategy& strategy) {
   return all_hold(facts_of(job), strategy);
 }
 
+int count_broken(const JobSpec& job, const Strategy& strategy) {
+  const Facts facts = facts_of(job);
+  if (!degrees_hold(facts, strategy)) return 1;  // the others would divide by zero
+  return static_cast<int>(std::count_if(kRules.begin(), kRules.end(), [&](const Rule& rule) {
+    return !rule.holds(facts, strategy);
+  }));
+}
+
 std::vector<RuleResult> check_rules(const JobSpec& job, const Strategy& strategy) {
   Facts facts = facts_of(job);
   facts.strategy = strategy;

@@ -30,6 +30,9 @@ std::vector<RuleResult> check_rules(const JobSpec& job, const Strategy& strategy
 // Whether all rules hold; cheap enough to ask for every strategy of a search.
 bool is_legal(const JobSpec& job, const Strategy& strategy);
 
+// How many rules are broken; as cheap as is_legal. 0 means legal.
+int count_broken(const JobSpec& job, const Strategy& strategy);
+
 // The broken rules as errors: at the place of the first key that the user gave, notes at the rest.
 Errors rule_errors(const JobSpec& job, const Strategy& strategy);
 
