@@ -20,8 +20,17 @@ std::string time_text(std::int64_t ns) {
   return to_string(Seconds(static_cast<double>(ns) / 1e9));
 }
 
-std::string gib(Bytes bytes) {
-  return with_decimals(static_cast<double>(bytes.count()) / (1 << 30), 3);
+// One unit for a whole table, by its largest figure.
+struct ByteUnit {
+  const char* name;
+  double bytes;
+};
+ByteUnit unit_for(Bytes largest) {
+  constexpr ByteUnit kMiB = {"MiB", 1 << 20}, kGiB = {"GiB", 1 << 30};
+  return static_cast<double>(largest.count()) < kGiB.bytes ? kMiB : kGiB;
+}
+std::string in_unit(Bytes bytes, const ByteUnit& unit) {
+  return with_decimals(static_cast<double>(bytes.count()) / unit.bytes, 3);
 }
 
 std::string layout_text(const Strategy& s) {
@@ -38,10 +47,21 @@ std::string layout_text(const Strategy& s) {
   return text + ", overlap " + (overlaps.empty() ? "none" : join(overlaps, "+"));
 }
 
+// "7 8 8 7 layers"; equal neighbours as "4 x 12".
 std::string stages_text(const std::vector<int>& stages) {
   std::vector<std::string> parts;
-  for (const int layers : stages) parts.push_back(std::to_string(layers));
-  return join(parts, " ") + " layers";
+  for (std::size_t i = 0; i < stages.size();) {
+    std::size_t end = i + 1;
+    while (end < stages.size() && stages[end] == stages[i]) ++end;
+    constexpr std::size_t kFewEnoughToWriteOut = 2;
+    if (end - i <= kFewEnoughToWriteOut) {
+      parts.insert(parts.end(), end - i, std::to_string(stages[i]));
+    } else {
+      parts.push_back(std::to_string(end - i) + " x " + std::to_string(stages[i]));
+    }
+    i = end;
+  }
+  return join(parts, ", ") + " layers";
 }
 
 std::string time_table(const Candidate& candidate) {
@@ -66,16 +86,20 @@ bool is_alike(const StageMemory& a, const StageMemory& b) {
 
 // Equal neighbours share a line: a deep pipeline's middle is all the same.
 std::string memory_table(const std::vector<StageMemory>& stages) {
-  TextTable table(
-      {"GiB, stage", "params", "grads", "optim", "activ", "temp", "comm", "over", "total"});
+  Bytes largest;
+  for (const StageMemory& stage : stages) largest = std::max(largest, stage.total);
+  const ByteUnit unit = unit_for(largest);
+  TextTable table({std::string(unit.name) + ", stage", "params", "grads", "optim", "activ", "temp",
+                   "comm", "over", "total"});
   for (std::size_t i = 0; i < stages.size();) {
     std::size_t end = i + 1;
     while (end < stages.size() && is_alike(stages[i], stages[end])) ++end;
     std::string name = "  " + std::to_string(stages[i].stage);
     if (end - i > 1) name += "-" + std::to_string(stages[end - 1].stage);
     std::vector<std::string> row = {name};
-    for (const MemoryTerm& term : memory_terms()) row.push_back(gib(stages[i].*term.bytes));
-    row.push_back(gib(stages[i].total));
+    for (const MemoryTerm& term : memory_terms())
+      row.push_back(in_unit(stages[i].*term.bytes, unit));
+    row.push_back(in_unit(stages[i].total, unit));
     table.add(row);
     i = end;
   }
@@ -103,22 +127,23 @@ std::string rates_text(const Candidate& candidate) {
          with_decimals(rates.hardware_tflops_per_gpu, 3) + " hardware), MFU " + percent(rates.mfu);
 }
 
-std::string counts_text(const SearchCounts& counts) {
+std::string counts_text(const SearchCounts& counts, bool has_found) {
   const std::int64_t left = counts.space - counts.over_memory - counts.bounded - counts.evaluated;
   std::string text = std::to_string(counts.space) +
                      " legal layouts = " + std::to_string(counts.over_memory) + " over memory + " +
                      std::to_string(counts.bounded) + " bounded + " +
                      std::to_string(counts.evaluated) + " evaluated";
   if (left > 0) text += " + " + std::to_string(left) + " not looked at";
-  text += "; " + std::to_string(counts.illegal) + " illegal; ";
-  return text + (counts.proven_optimal
-                     ? "optimum proved"
-                     : "stopped early, at most " + percent(counts.gap) + " from the optimum");
+  text += "; " + std::to_string(counts.illegal) + " illegal";
+  if (!has_found && counts.proven_optimal) return text;
+  return text + "; " +
+         (counts.proven_optimal
+              ? "optimum proved"
+              : "stopped early, at most " + percent(counts.gap) + " from the optimum");
 }
 
 std::string top_table(const std::vector<Estimate>& top) {
-  TextTable table(
-      {"", "tp", "pp", "vpp", "dp", "mb", "sp", "step", "MFU", "tokens/s/GPU", "peak GiB"});
+  TextTable table({"", "tp", "pp", "vpp", "dp", "mb", "sp", "step", "MFU", "tokens/s/GPU", "peak"});
   int place = 0;
   for (const Estimate& estimate : top) {
     const Candidate& candidate = estimate.candidate;
@@ -128,7 +153,7 @@ std::string top_table(const std::vector<Estimate>& top) {
                std::to_string(s.vpp), std::to_string(s.dp), std::to_string(s.micro_batch),
                s.sequence_parallel ? "yes" : "no", time_text(candidate.evaluation.step_ns),
                percent(rates.mfu), with_decimals(rates.tokens_per_s_per_gpu, 1),
-               gib(peak(candidate.evaluation))});
+               to_string(peak(candidate.evaluation))});
   }
   return table.print();
 }
@@ -168,7 +193,8 @@ std::string difference_table(const std::vector<Difference>& differences) {
 std::string title_of(const JobSpec& job) {
   std::string text = job.model.name;
   if (job.cluster)
-    text += " on " + job.cluster->name + ", " + std::to_string(job.cluster->gpus) + " GPUs";
+    text += " on " + job.cluster->name + ", " + std::to_string(job.cluster->gpus) +
+            (job.cluster->gpu.is_cpu ? " ranks" : " GPUs");
   text += "; sequence " + std::to_string(job.training.sequence_length) + ", global batch " +
           std::to_string(job.training.global_batch) + ", " + job.training.precision;
   return wrapped(text, 2);
@@ -186,8 +212,8 @@ std::string table_of(const Estimate& estimate) {
   std::string text = line("layout", layout_text(candidate.strategy));
   text += line("stages", stages_text(candidate.strategy.stages));
   if (!estimate.defaulted.empty()) text += line("defaults", join(estimate.defaulted, ", "));
-  text += line("world", std::to_string(candidate.world) + " ranks, " +
-                            std::to_string(candidate.micro_batches) + " micro-batches per step");
+  text += line("world", std::to_string(candidate.world) + " ranks; micro-batches per step: " +
+                            std::to_string(candidate.micro_batches));
   text += line("parameters", std::to_string(candidate.parameters) + "; allocated " +
                                  std::to_string(candidate.parameters_allocated));
   if (candidate.has_times) {
@@ -208,7 +234,7 @@ std::string table_of(const SearchResult& result, const std::vector<Estimate>& to
     text += wrapped("no plan: " + reason.rule + ": " + reason.message, 2);
     if (!reason.nearest.empty()) text += wrapped("  nearest: " + reason.nearest, 2);
   }
-  return text + line("search", counts_text(result.counts));
+  return text + line("search", counts_text(result.counts, !top.empty()));
 }
 
 std::string table_of(const Explanation& explanation) {

@@ -42,10 +42,6 @@ std::vector<RuleResult> broken_rules(const JobSpec& job, const Strategy& strateg
   return broken;
 }
 
-// Combinations that are asked for their broken rules: messages are costly to build, and among
-// thousands of illegal ones a sample tells the same.
-constexpr std::size_t kSample = 2000;
-
 struct LegalByMemory {
   Bytes bound;
   Strategy strategy;
@@ -106,31 +102,28 @@ std::string larger_world(const JobSpec& job, const Choices& choices,
 }  // namespace
 
 void explain_illegal(const JobSpec& job, const Choices& choices, SearchResult& result) {
-  std::vector<Strategy> all;
+  std::optional<Strategy> first, nearest;
+  int fewest = 0;
   std::set<std::string> open;
   for_each_combination(job, choices, [&](const Strategy& strategy) {
-    all.push_back(strategy);
-    open.merge(differing(all.front(), strategy));
+    if (!first) first = strategy;
+    open.merge(differing(*first, strategy));
+    const int broken = count_broken(job, strategy);
+    if (nearest && broken >= fewest) return;
+    nearest = strategy;
+    fewest = broken;
   });
-  MEGA_CHECK(!all.empty(), "a space without combinations");
-  const Strategy* nearest = nullptr;
-  std::vector<RuleResult> fewest;
-  const std::size_t stride = all.size() / kSample + 1;
-  for (std::size_t i = 0; i < all.size(); i += stride) {
-    std::vector<RuleResult> broken = broken_rules(job, all[i]);
-    if (nearest && broken.size() >= fewest.size()) continue;
-    nearest = &all[i];
-    fewest = std::move(broken);
-  }
+  MEGA_CHECK(nearest.has_value(), "a space without combinations");
+  std::vector<RuleResult> broken = broken_rules(job, *nearest);
   result.nearest = *nearest;
   const auto is_given = [&open](const RuleResult& rule) {
     return std::none_of(rule.keys.begin(), rule.keys.end(),
                         [&open](const std::string& key) { return open.count(key) != 0; });
   };
-  if (std::any_of(fewest.begin(), fewest.end(), is_given)) {
+  if (std::any_of(broken.begin(), broken.end(), is_given)) {
     result.errors = rule_errors(job, *nearest);
   }
-  for (RuleResult& rule : fewest) {
+  for (RuleResult& rule : broken) {
     result.infeasible.push_back(
         {std::move(rule.rule), std::move(rule.message), std::move(rule.nearest)});
   }

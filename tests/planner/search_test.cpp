@@ -27,7 +27,7 @@ class MadeUpCost {
     };
     callbacks.bounds = [this](const Strategy& s) {
       EXPECT_TRUE(s.stages.empty());
-      return Bounds{time(s) - number(s, "slack", 4), memory(s) - Bytes(number(s, "memory", 20))};
+      return Bounds{time(s) - number(s, "slack", 15), memory(s) - Bytes(number(s, "memory", 20))};
     };
     callbacks.evaluate = [this](const Strategy& s) {
       EXPECT_FALSE(s.stages.empty());
