@@ -17,7 +17,7 @@ constexpr std::size_t kHugePage = std::size_t{2} << 20;
 }  // namespace
 
 void CpuDevice::Free::operator()(std::byte* data) const {
-  std::free(data);  // NOLINT(cppcoreguidelines-no-malloc): of posix_memalign
+  std::free(data);  // of posix_memalign
 }
 
 CpuDevice::CpuDevice(const CpuDeviceOptions& options, Alarm& alarm)

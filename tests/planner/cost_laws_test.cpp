@@ -4,6 +4,7 @@
 #include <random>
 
 #include "ir/plan_verify.h"
+#include "planner/compile.h"
 #include "planner/cost/bounds.h"
 #include "planner/cost/evaluate.h"
 #include "planner/lower/emit_plan.h"
@@ -46,6 +47,20 @@ TEST(CostLaws, ThePlanSpendsItsTimeAsEvaluateSays) {
                                           durations(setting.costs, strategy));
   EXPECT_EQ(from_plan, from_schedule);
   EXPECT_GT(from_plan.ranks[1].exposed_pp_ns, 0);
+}
+
+TEST(CostLaws, ACompiledPlanSaysHowLongItTakes) {
+  JobSpec job = small_job(true);
+  job.layout.tp = job.layout.pp = 2;
+  job.layout.vpp = 2;
+  job.layout.dp = 3;
+  job.layout.micro_batch = 1;
+  Planner planner(job);
+  const Result<Strategy> strategy = planner.layout();
+  ASSERT_TRUE(strategy.ok()) << strategy.errors().front().message;
+  const Plan plan = planner.compile(strategy.value());
+  EXPECT_GT(plan.header.predicted_step_ns, 0);
+  EXPECT_EQ(simulate(plan).step_ns, plan.header.predicted_step_ns);
 }
 
 TEST(CostLaws, PlansVerify) {
