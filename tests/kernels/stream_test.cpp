@@ -107,6 +107,9 @@ TEST(Kernels, WriteEveryElement) {
 
 // But for the BLAS, which rounds at the edges of its parts: its threads are in the plan.
 TEST(Kernels, GiveTheSameBitsOnTwoThreads) {
+#if defined(__SANITIZE_THREAD__)
+  GTEST_SKIP() << "GCC's OpenMP library synchronizes where the thread sanitizer can't see it";
+#endif
   for (const OpInfo& op : all_ops()) {
     if (is_collective(op.kind) || op.kind == OpKind::MatMul) continue;
     EXPECT_TRUE(same_bits(result_of(op, 1), result_of(op, 2))) << op.name;
@@ -115,7 +118,7 @@ TEST(Kernels, GiveTheSameBitsOnTwoThreads) {
 
 TEST(Kernels, GiveTheSameBitsBesideOtherRanks) {
   constexpr int kRanks = 4;
-  constexpr int kTurns = 8;
+  constexpr int kTurns = 4;
   for (const OpKind kind : {OpKind::MatMul, OpKind::Attention, OpKind::AttentionBackward}) {
     const OpInfo& op = info(kind);
     const std::vector<float> alone = result_of(op, 1);
