@@ -80,6 +80,7 @@ void ProgramBuilder::add_scalars() {
   // fill writes fp32; zero has the same bits.
   metrics_bits_ =
       program_.buffers.add(persistent("metrics.bits", DType::Fp32, {4}, Bytes(0), metrics_));
+  if (!has_last_block()) return;  // nobody else counts
   token_count_ =
       program_.buffers.add(persistent("token_count", DType::Fp64, {}, Bytes(kTokenCountOffset)));
 }

@@ -10,7 +10,6 @@
 #include "ir/plan_text.h"
 #include "ir/plan_verify.h"
 #include "planner/cost/bounds.h"
-#include "planner/cost/bounds.h"
 #include "planner/cost/evaluate.h"
 #include "planner/lower/emit_plan.h"
 #include "planner/lower/partition.h"
