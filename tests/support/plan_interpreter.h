@@ -29,6 +29,7 @@ class PlanInterpreter {
       Symbols memory(granules);
       for (std::uint64_t& symbol : memory) symbol = next();
       memory_.push_back(std::move(memory));
+      is_written_.emplace_back(granules, false);
     }
   }
 
@@ -45,14 +46,19 @@ class PlanInterpreter {
     }
   }
 
-  // What the persistent buffers of `rank` hold, by name; views are part of their parents.
+  // What the persistent buffers of `rank` hold, by name; views are part of their parents. Nothing
+  // is said about bytes that nobody wrote.
   std::map<std::string, Symbols> persistent(int rank) const {
     std::map<std::string, Symbols> buffers;
     std::int32_t number = 0;
     for (const Buffer& buffer : program(rank).buffers) {
       const BufferId id{number++};
       if (buffer.parent || buffer.region != Region::Persistent) continue;
-      buffers[buffer.name] = read(rank, id, 0);
+      Symbols& symbols = buffers[buffer.name] = read(rank, id, 0);
+      for (std::size_t g = 0; g < symbols.size(); ++g) {
+        const std::size_t at = granule(rank, id, 0) + g;
+        if (!is_written_[static_cast<std::size_t>(rank)][at]) symbols[g] = 0;
+      }
     }
     return buffers;
   }
@@ -372,14 +378,16 @@ class PlanInterpreter {
     return {begin, begin + static_cast<std::ptrdiff_t>(granules(rank, id))};
   }
   void write(int rank, BufferId id, std::int64_t slot, const Symbols& symbols) {
-    Symbols& memory = memory_[static_cast<std::size_t>(rank)];
-    std::copy(symbols.begin(), symbols.end(),
-              memory.begin() + static_cast<std::ptrdiff_t>(granule(rank, id, slot)));
+    const auto of = static_cast<std::size_t>(rank);
+    const auto begin = static_cast<std::ptrdiff_t>(granule(rank, id, slot));
+    std::copy(symbols.begin(), symbols.end(), memory_[of].begin() + begin);
+    std::fill_n(is_written_[of].begin() + begin, symbols.size(), true);
   }
 
   const Plan& plan_;
   std::uint64_t random_;
-  std::vector<Symbols> memory_;           // by rank
+  std::vector<Symbols> memory_;  // by rank
+  std::vector<std::vector<bool>> is_written_;
   std::vector<std::vector<Line>> lines_;  // by rank and queue
   std::map<ChannelKey, Channel> channels_;
   std::map<MeetingKey, Meeting> meetings_;
