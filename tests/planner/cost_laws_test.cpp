@@ -53,6 +53,8 @@ TEST(CostLaws, ACompiledPlanSaysHowLongItTakes) {
   JobSpec job = small_job(true);
   job.cluster->nodes = 3;
   job.cluster->gpus = 12;
+  job.cluster->nodes = 3;
+  job.cluster->gpus = 12;
   job.layout.tp = job.layout.pp = 2;
   job.layout.vpp = 2;
   job.layout.dp = 3;
