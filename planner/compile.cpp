@@ -1,5 +1,6 @@
 #include "planner/compile.h"
 
+#include <algorithm>
 #include <utility>
 
 #include "ir/base/check.h"
@@ -27,13 +28,11 @@ struct Planner::State {
   ModelGraph graph;
   Costs costs;
 
-  // What a rank's arena may take; 0 for no limit.
-  Bytes limit() const { return job.cluster ? job.cluster->gpu.memory - margin() : Bytes(); }
-  Bytes margin() const {
-    if (job.search.memory_margin) return *job.search.memory_margin;
-    if (!job.cluster || job.cluster->gpu.is_cpu) return {};
-    constexpr std::int64_t kDefaultMarginPercent = 4;
-    return Bytes(job.cluster->gpu.memory.count() * kDefaultMarginPercent / 100);
+  // What a rank's arena may take; 0 for no limit. A margin of more than the memory leaves a byte:
+  // nothing fits.
+  Bytes limit() const {
+    if (!job.cluster) return {};
+    return std::max(Bytes(1), job.cluster->gpu.memory - memory_margin(job));
   }
 };
 
@@ -75,7 +74,7 @@ Candidate Planner::candidate(const Strategy& strategy) {
   candidate.parameters_allocated =
       parameter_count(state_->graph, padded_extents(state_->graph, strategy.tp));
   candidate.capacity = job.cluster ? job.cluster->gpu.memory : Bytes();
-  candidate.margin = state_->margin();
+  candidate.margin = memory_margin(job);
   candidate.fits =
       !job.cluster || peak(candidate.evaluation) + candidate.margin <= candidate.capacity;
   return candidate;
