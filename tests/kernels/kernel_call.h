@@ -3,7 +3,6 @@
 //   KernelCall call(OpKind::AddBias, "sbn,n->sbn", "s3 b2 n7");
 //   call.run();
 //   EXPECT_NEAR(call.out(0)[5], call.in(0)[5] + call.in(1)[5], 1e-6);
-//
 // Inputs start with random values in [-1, 1] (int32 and fp64 ones with 0 and 1), outputs with NaN,
 // so that reading one by mistake shows. run() fails the test when a byte past an operand's end or
 // an input that no output shares has changed.
@@ -20,6 +19,7 @@
 #include <vector>
 
 #include "kernels/dispatch.h"
+#include "tests/kernels/expect_close.h"
 
 namespace mega::kernels {
 
@@ -75,9 +75,7 @@ class KernelCall {
       EXPECT_TRUE(inputs_[i].is_shared || inputs_[i].words == before[i]) << "input " << i;
       check_end(inputs_[i], "input " + std::to_string(i));
     }
-    for (std::size_t i = 0; i < outputs_.size(); ++i) {
-      check_end(outputs_[i], "output " + std::to_string(i));
-    }
+    for (const Storage& output : outputs_) check_end(output, "an output");
   }
 
  private:
@@ -121,12 +119,13 @@ class KernelCall {
   }
 
   static void poison(Storage& storage) {
+    constexpr double kNan = std::numeric_limits<double>::quiet_NaN();
     if (storage.dtype == DType::Fp32) {
-      for (float& value : view<float>(storage)) value = std::numeric_limits<float>::quiet_NaN();
+      for (float& value : view<float>(storage)) value = static_cast<float>(kNan);
     } else if (storage.dtype == DType::Int32) {
       for (std::int32_t& value : view<std::int32_t>(storage)) value = -77;
     } else {
-      for (double& value : view<double>(storage)) value = std::numeric_limits<double>::quiet_NaN();
+      for (double& value : view<double>(storage)) value = kNan;
     }
   }
 
@@ -150,16 +149,5 @@ class KernelCall {
   std::mt19937 random_;
   std::vector<Storage> inputs_, outputs_;
 };
-
-// |actual - expected| <= tolerance * (1 + |expected|), for all elements.
-inline void expect_close(std::span<const float> actual, std::span<const double> expected,
-                         double tolerance) {
-  ASSERT_EQ(actual.size(), expected.size());
-  for (std::size_t i = 0; i < actual.size(); ++i) {
-    ASSERT_NEAR(static_cast<double>(actual[i]), expected[i],
-                tolerance * (1 + std::fabs(expected[i])))
-        << "element " << i;
-  }
-}
 
 }  // namespace mega::kernels
