@@ -23,11 +23,11 @@ class Alarm {
   // Never while holding the mutex of a Bell.
   void raise(Errors errors);
   bool raised() const { return raised_.load(std::memory_order_acquire); }
-  Errors errors() const;  // of the first raise
+  Errors errors() const;  // of the first raise; empty before
 
  private:
   friend class Bell;
-  mutable std::mutex mutex_;
+  std::mutex mutex_;
   std::atomic<bool> raised_{false};
   Errors errors_;
   std::vector<Bell*> bells_;

@@ -118,6 +118,7 @@ Status Executor::run_body(const ReadyRun& ready, int queue, std::int64_t turn) {
     for (const Place& place : ready.segment->fresh) device_.poison(place.at(slot), place.bytes);
   }
   for (const ReadyOp& op : ready.segment->ops) {
+    if (alarm_.raised()) return alarm_.errors();
     if (op.communicator != nullptr) {
       MEGA_TRY_STATUS(run_collective(op, slot));
       continue;

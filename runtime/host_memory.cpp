@@ -46,7 +46,8 @@ std::optional<std::int64_t> left_by_groups(const std::string& root) {
     if (line.starts_with("0::/")) path = line.substr(3);
   }
   while (true) {
-    const std::string folder = root + "/sys/fs/cgroup" + path + (path.ends_with('/') ? "" : "/");
+    std::string folder = root + "/sys/fs/cgroup" + path;
+    if (!folder.ends_with('/')) folder += '/';
     lower(least, left_of(folder, "memory.max", "memory.current", "inactive_file"));
     if (path.empty()) break;
     path.erase(path.rfind('/'));

@@ -52,7 +52,8 @@ class Session {
   ~Session();  // waits for ranks that are still inside an operation
 
   Status start();
-  // `batch` must stay alive until the next step. A loss or norm that is not finite is a failure.
+  // `batch` must stay alive until the next step, after a failure until the session ends. A loss or
+  // norm that is not finite is a failure.
   Result<StepResult> train(const kernels::BatchView& batch);
 
   const Plan& plan() const { return plan_; }

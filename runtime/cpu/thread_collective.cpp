@@ -1,5 +1,6 @@
 // The arithmetic of thread_comm's collectives: blocks that any member may do for all.
 #include <algorithm>
+#include <cmath>
 #include <cstring>
 
 #include "ir/base/check.h"
@@ -22,7 +23,7 @@ struct Max {
   // A NaN on either side wins: it must stay visible.
   template <class T>
   static T of(T a, T b) {
-    return b > a || b != b ? b : a;
+    return b > a || std::isnan(b) ? b : a;
   }
 };
 

@@ -38,7 +38,7 @@ Status ThreadGroup::exchange(int member, std::span<const TransferCall> transfers
   const Wake wake =
       sleep(self, [&self] { return self.unfinished.load(std::memory_order_acquire) == 0; });
   if (wake == Wake::Ready) return Ok{};
-  const Status status = wake == Wake::Deadline ? unreceived(member) : Status(alarm_.errors());
+  Status status = wake == Wake::Deadline ? unreceived(member) : Status(alarm_.errors());
   withdraw(member);
   return status;
 }

@@ -29,6 +29,8 @@ std::atomic<int> allocations{0};
 }  // namespace
 
 #if MEGA_COUNTS_ALLOCATIONS
+// What glibc calls its own malloc, for those who put another in front.
+// NOLINTBEGIN(bugprone-reserved-identifier,readability-identifier-naming)
 extern "C" {
 void* __libc_malloc(std::size_t size);
 void* __libc_calloc(std::size_t count, std::size_t size);
@@ -47,6 +49,7 @@ void* realloc(void* memory, std::size_t size) {
   return __libc_realloc(memory, size);
 }
 }
+// NOLINTEND(bugprone-reserved-identifier,readability-identifier-naming)
 #endif
 
 namespace mega::runtime {

@@ -33,7 +33,7 @@ struct Trained {
 
 class Data {
  public:
-  explicit Data(const Header& header) : header_(header), bytes_(text()) {
+  explicit Data(Header header) : header_(std::move(header)), bytes_(text()) {
     windows_.resize(static_cast<std::size_t>(header.global_batch));
   }
   kernels::BatchView of_step(std::int64_t step) {
@@ -45,7 +45,7 @@ class Data {
   }
 
  private:
-  const Header& header_;
+  Header header_;
   std::vector<std::uint8_t> bytes_;
   std::vector<std::int64_t> windows_;
 };
@@ -253,8 +253,9 @@ TEST(Session, ARankThatHangsIsNamedWithinTheDeadline) {
     }
     return Ok{};
   };
+  // Before the session: the rank that hangs goes on reading it until the session ends.
+  Data data(ToyPlan({2, 1}).plan().header);
   const auto session = Session::open(ToyPlan({2, 1}).plan(), options).value();
-  Data data(session->plan().header);
   ASSERT_TRUE(session->start().ok());
   const auto begin = std::chrono::steady_clock::now();
   const auto result = session->train(data.of_step(1));

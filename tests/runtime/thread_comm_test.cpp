@@ -39,9 +39,9 @@ T reduced(int size, std::int64_t i, Combine combine) {
 }
 
 template <class T>
-constexpr DType dtype_of = DType::Fp32;
+constexpr DType kTypeOf = DType::Fp32;
 template <>
-constexpr DType dtype_of<double> = DType::Fp64;
+constexpr DType kTypeOf<double> = DType::Fp64;
 
 bool same_bits(const void* a, const void* b, std::size_t bytes) {
   return bytes == 0 || std::memcmp(a, b, bytes) == 0;
@@ -69,17 +69,16 @@ class Collectives : public testing::TestWithParam<std::tuple<int, std::int64_t>>
           std::vector<T> data = values_of<T>(comm.position(), all);
           std::vector<T> part(static_cast<std::size_t>(count()));
           EXPECT_TRUE(
-              comm.reduce_scatter(data.data(), part.data(), count(), dtype_of<T>, combine).ok());
+              comm.reduce_scatter(data.data(), part.data(), count(), kTypeOf<T>, combine).ok());
           const T* expected = sums.data() + comm.position() * count();
           EXPECT_TRUE(same_bits(part.data(), expected, part_bytes));
           // In place, into the own part.
           std::vector<T> in_place = values_of<T>(comm.position(), all);
           T* own = in_place.data() + comm.position() * count();
-          EXPECT_TRUE(
-              comm.reduce_scatter(in_place.data(), own, count(), dtype_of<T>, combine).ok());
+          EXPECT_TRUE(comm.reduce_scatter(in_place.data(), own, count(), kTypeOf<T>, combine).ok());
           EXPECT_TRUE(same_bits(own, expected, part_bytes));
-          EXPECT_TRUE(comm.all_gather(own, in_place.data(), count(), dtype_of<T>).ok());
-          EXPECT_TRUE(comm.all_reduce(data.data(), all, dtype_of<T>, combine).ok());
+          EXPECT_TRUE(comm.all_gather(own, in_place.data(), count(), kTypeOf<T>).ok());
+          EXPECT_TRUE(comm.all_reduce(data.data(), all, kTypeOf<T>, combine).ok());
           EXPECT_TRUE(same_bits(data.data(), sums.data(), sums.size() * sizeof(T)));
           EXPECT_TRUE(same_bits(data.data(), in_place.data(), sums.size() * sizeof(T)));
         },
@@ -167,8 +166,8 @@ TEST(ThreadComm, TransfersOfOnePairMatchInOrder) {
         const TransferCall calls[] = {{true, 1, &values[0], 4}, {true, 1, &values[1], 4}};
         EXPECT_TRUE(comm.exchange(calls).ok());
       } else {
-        for (int j = 0; j < 2; ++j) {  // one by one against a pair
-          const TransferCall call{false, 0, &received[j], 4};
+        for (int& value : received) {  // one by one against a pair
+          const TransferCall call{false, 0, &value, 4};
           EXPECT_TRUE(comm.exchange({&call, 1}).ok());
         }
         EXPECT_EQ(received[0], values[0]);

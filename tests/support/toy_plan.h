@@ -98,7 +98,7 @@ class ToyPlan {
         std::vector<BufferId> outputs, Attributes attributes = {}) const {
     return {kind, index, std::move(inputs), std::move(outputs), attributes, 0, {}, {}, {}};
   }
-  Op all_reduce(BufferId buffer, const std::string& index, Group group) const {
+  Op all_reduce(BufferId buffer, const std::string& index, const Group& group) const {
     Attributes attributes;
     attributes.combine = Combine::Sum;
     Op result = op(OpKind::AllReduce, index, {buffer}, {buffer}, attributes);
