@@ -11,7 +11,10 @@
 namespace mega {
 namespace {
 
-using namespace verifying;
+using verifying::ProgramFlow;
+using verifying::Report;
+using verifying::UnrolledSequences;
+using verifying::World;
 
 // "init" first: what it writes is there for all others, whatever their order in the text.
 std::vector<std::string> sequence_names(const Plan& plan) {
@@ -42,17 +45,17 @@ UnrolledSequences unroll(const Plan& plan, const std::string& name) {
 
 std::vector<Diagnostic> verify(const Plan& plan, const std::string& file) {
   Report report(plan, file);
-  check_references(plan, report);
+  verifying::check_references(plan, report);
   if (report.size() > 0) return report.take();
   const int programs = static_cast<int>(plan.programs.size());
-  for (int p = 0; p < programs; ++p) check_layout(plan, p, report);
-  check_tensors(plan, report);
-  for (int p = 0; p < programs; ++p) check_ops(plan, p, report);
+  for (int p = 0; p < programs; ++p) verifying::check_layout(plan, p, report);
+  verifying::check_tensors(plan, report);
+  for (int p = 0; p < programs; ++p) verifying::check_ops(plan, p, report);
   // What follows relies on buffers that are where they seem to be and on ops with their operands.
   if (report.size() > 0) return report.take();
   std::vector<ProgramFlow> flows;
   for (int p = 0; p < programs; ++p) {
-    flows.emplace_back(plan, p, find_accesses(plan, p, report), report);
+    flows.emplace_back(plan, p, verifying::find_accesses(plan, p, report), report);
   }
   const World world(plan);
   for (const std::string& name : sequence_names(plan)) {
@@ -60,9 +63,9 @@ std::vector<Diagnostic> verify(const Plan& plan, const std::string& file) {
     for (std::size_t p = 0; p < flows.size(); ++p) {
       if (sequence[p]) flows[p].follow(*sequence[p], name == "init");
     }
-    check_micro_batches(plan, sequence, report);
-    check_communication(plan, world, sequence, report);
-    check_concurrency(plan, world, sequence, report);
+    verifying::check_micro_batches(plan, sequence, report);
+    verifying::check_communication(plan, world, sequence, report);
+    verifying::check_concurrency(plan, world, sequence, report);
   }
   return report.take();
 }

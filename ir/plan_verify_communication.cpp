@@ -108,12 +108,13 @@ class Communication {
   }
 
   void compare_collectives() {
-    for (const auto& [key, by_class] : communicators_) {
+    for (const auto& each : communicators_) {
+      const CommunicatorKey& key = each.first;
       const std::vector<int>& classes = world_.members(key.group, key.first_class);
       const auto of = [&](int c) -> const std::vector<Place>& {
         static const std::vector<Place> kNone;
-        const auto found = by_class.find(c);
-        return found == by_class.end() ? kNone : found->second;
+        const auto found = each.second.find(c);
+        return found == each.second.end() ? kNone : found->second;
       };
       for (std::size_t i = 1; i < classes.size(); ++i) {
         if (!agree(key, classes.front(), of(classes.front()), classes[i], of(classes[i]))) break;

@@ -38,7 +38,7 @@ class References {
     for (const int program : plan_.assignment) {
       expect(in_range(program, plan_.programs.size()), "a rank", "runs an unknown program");
     }
-    for (std::size_t i = 0; i < plan_.programs.size(); ++i) check(plan_.programs[i]);
+    for (const Program& program : plan_.programs) check(program);
   }
 
  private:
