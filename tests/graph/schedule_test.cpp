@@ -64,26 +64,31 @@ std::vector<Clock> clocks(const std::vector<ScheduledInstruction>& list, std::si
   return starts;
 }
 
+// An instruction with, per wait, how many instructions of the other queue must be done.
+struct Entry {
+  Work work;
+  std::vector<std::pair<std::size_t, std::size_t>> needs;
+};
+using RankEntries = std::vector<std::vector<Entry>>;  // per queue
+
+RankEntries entries_of(const std::vector<ScheduledInstruction>& list, std::size_t queues) {
+  RankEntries entries(queues);
+  for (const ScheduledInstruction& instruction : list) {
+    Entry entry{instruction.work, {}};
+    for (const ScheduledWait& wait : instruction.waits) {
+      const auto q = static_cast<std::size_t>(wait.queue);
+      entry.needs.emplace_back(q, entries[q].size() - static_cast<std::size_t>(wait.behind));
+    }
+    entries[static_cast<std::size_t>(instruction.queue)].push_back(entry);
+  }
+  return entries;
+}
+
 // Runs all ranks with unbuffered transfers and asynchronous queues; true when all finish.
 bool completes(const Schedule& schedule) {
   const std::size_t ranks = schedule.ranks.size(), queues = schedule.queues.size();
-  // Per rank and queue: its instructions with, per wait, how many of another queue must be done.
-  struct Entry {
-    Work work;
-    std::vector<std::pair<std::size_t, std::size_t>> needs;
-  };
-  std::vector<std::vector<std::vector<Entry>>> lists(ranks,
-                                                     std::vector<std::vector<Entry>>(queues));
-  for (std::size_t r = 0; r < ranks; ++r) {
-    for (const ScheduledInstruction& instruction : schedule.ranks[r]) {
-      Entry entry{instruction.work, {}};
-      for (const ScheduledWait& wait : instruction.waits) {
-        const auto q = static_cast<std::size_t>(wait.queue);
-        entry.needs.emplace_back(q, lists[r][q].size() - static_cast<std::size_t>(wait.behind));
-      }
-      lists[r][static_cast<std::size_t>(instruction.queue)].push_back(entry);
-    }
-  }
+  std::vector<RankEntries> lists;
+  for (const auto& list : schedule.ranks) lists.push_back(entries_of(list, queues));
   std::vector<std::vector<std::size_t>> done(ranks, std::vector<std::size_t>(queues, 0));
   const auto ready = [&](std::size_t r, std::size_t q) -> const Entry* {
     if (done[r][q] == lists[r][q].size()) return nullptr;
