@@ -77,7 +77,8 @@ std::optional<Errors> ThreadGroup::copy(const Match& match) {
   }
   const TransferCall& from = mine.call->is_send ? *mine.call : *other.call;
   const TransferCall& to = mine.call->is_send ? *other.call : *mine.call;
-  std::memcpy(to.data, from.data, static_cast<std::size_t>(from.bytes));
+  // An empty transfer may have no address.
+  if (from.bytes > 0) std::memcpy(to.data, from.data, static_cast<std::size_t>(from.bytes));
   return std::nullopt;
 }
 

@@ -2,12 +2,13 @@
 // Understands what our own writers emit: no escapes in names, F32, F64 and I32 only.
 #pragma once
 
+#include <algorithm>
+#include <cctype>
 #include <cstdint>
 #include <cstring>
 #include <fstream>
 #include <iterator>
 #include <map>
-#include <regex>
 #include <string>
 #include <vector>
 
@@ -26,6 +27,25 @@ struct StoredTensor {
   }
 };
 
+// The words of a JSON header in order: names without quotes, numbers, and brackets.
+inline std::vector<std::string> header_words(const std::string& header) {
+  std::vector<std::string> words;
+  for (std::size_t at = 0; at < header.size();) {
+    std::size_t end = at + 1;
+    if (header[at] == '"') {
+      end = std::min(header.find('"', at + 1), header.size() - 1) + 1;
+      words.push_back(header.substr(at + 1, end - at - 2));
+    } else if (std::isdigit(static_cast<unsigned char>(header[at])) != 0) {
+      end = std::min(header.find_first_not_of("0123456789", at), header.size());
+      words.push_back(header.substr(at, end - at));
+    } else if (header[at] == '[' || header[at] == ']') {
+      words.emplace_back(1, header[at]);
+    }
+    at = end;
+  }
+  return words;
+}
+
 // Empty when the file is missing or is not of this format.
 inline std::map<std::string, StoredTensor> read_safetensors(const std::string& path) {
   std::ifstream stream(path, std::ios::binary);
@@ -34,24 +54,25 @@ inline std::map<std::string, StoredTensor> read_safetensors(const std::string& p
   if (text.size() < sizeof length) return {};
   std::memcpy(&length, text.data(), sizeof length);
   if (length > text.size() - sizeof length) return {};
-  const std::string header = text.substr(sizeof length, length);
   const std::size_t data = sizeof length + length;
 
-  static const std::regex kEntry(
-      R"re("([^"]+)"\s*:\s*\{\s*"dtype"\s*:\s*"(\w+)"\s*,\s*"shape"\s*:\s*\[([\d,\s]*)\]\s*,)re"
-      R"re(\s*"data_offsets"\s*:\s*\[\s*(\d+)\s*,\s*(\d+)\s*\]\s*\})re");
+  // name dtype F32 shape [ 2 3 ] data_offsets [ 0 24 ]
   std::map<std::string, StoredTensor> tensors;
-  for (std::sregex_iterator i(header.begin(), header.end(), kEntry), end; i != end; ++i) {
+  const std::vector<std::string> words = header_words(text.substr(sizeof length, length));
+  std::size_t at = 0;
+  while (at + 5 < words.size()) {
     StoredTensor tensor;
-    tensor.dtype = (*i)[2];
-    static const std::regex kNumber(R"(\d+)");
-    const std::string shape = (*i)[3];
-    for (std::sregex_iterator n(shape.begin(), shape.end(), kNumber); n != end; ++n)
-      tensor.shape.push_back(std::stoll((*n).str()));
-    const std::size_t first = std::stoull((*i)[4]), last = std::stoull((*i)[5]);
+    const std::string name = words[at];
+    tensor.dtype = words[at + 2];
+    if (words[at + 1] != "dtype" || words[at + 3] != "shape" || words[at + 4] != "[") return {};
+    for (at += 5; at < words.size() && words[at] != "]"; ++at)
+      tensor.shape.push_back(std::stoll(words[at]));
+    if (at + 5 >= words.size() || words[at + 1] != "data_offsets") return {};
+    const std::size_t first = std::stoull(words[at + 3]), last = std::stoull(words[at + 4]);
     if (first > last || data + last > text.size()) return {};
     tensor.bytes = text.substr(data + first, last - first);
-    tensors[(*i)[1]] = tensor;
+    tensors[name] = tensor;
+    at += 6;
   }
   return tensors;
 }
