@@ -10,7 +10,6 @@
 
 #include <gtest/gtest.h>
 
-#include <cmath>
 #include <cstring>
 #include <limits>
 #include <random>
@@ -43,7 +42,6 @@ class KernelCall {
   }
   KernelCall(const KernelCall&) = delete;
   KernelCall& operator=(const KernelCall&) = delete;
-
   Call call;
   CpuStream stream;
 
@@ -98,9 +96,8 @@ class KernelCall {
   }
 
   Storage make(const std::string& letters, DType dtype) const {
-    Storage storage;
+    Storage storage{.dtype = dtype};
     for (const char letter : letters) storage.shape.push_back(call.extents[letter]);
-    storage.dtype = dtype;
     storage.bytes = static_cast<std::size_t>(bytes_of(dtype, storage.shape).count());
     storage.words.resize((storage.bytes + 7) / 8 + kGuardWords);
     std::memset(storage.words.data(), kGuard, storage.words.size() * 8);
