@@ -96,7 +96,7 @@ class KernelCall {
   }
 
   Storage make(const std::string& letters, DType dtype) const {
-    Storage storage{.dtype = dtype};
+    Storage storage{{}, dtype, 0, {}};
     for (const char letter : letters) storage.shape.push_back(call.extents[letter]);
     storage.bytes = static_cast<std::size_t>(bytes_of(dtype, storage.shape).count());
     storage.words.resize((storage.bytes + 7) / 8 + kGuardWords);
