@@ -9,18 +9,24 @@
 
 namespace mega::kernels {
 
-// out = value
+// out = value; fp32, and fp64 for the scalars of a step
+template <class T>
 struct FillEach {
-  float* out;
-  float value;
+  T* out;
+  T value;
   MEGA_HD void operator()(std::int64_t i) const { out[i] = value; }
 };
 
 template <class Stream>
 void fill(Stream& stream, const Call& call) {
   const Operand& out = call.outputs[0];
-  launch_elements(stream, count_of(out),
-                  FillEach{mutable_floats(out), static_cast<float>(call.attributes.value)});
+  const double value = call.attributes.value;
+  if (out.dtype == DType::Fp64) {
+    launch_elements(stream, count_of(out), FillEach<double>{mutable_doubles(out), value});
+  } else {
+    launch_elements(stream, count_of(out),
+                    FillEach<float>{mutable_floats(out), static_cast<float>(value)});
+  }
 }
 
 // c = a + b, or c += a + b

@@ -199,7 +199,7 @@ Status Session::start() {
 Result<StepResult> Session::train(const kernels::BatchView& batch) {
   MEGA_CHECK(started_, "start() comes before train()");
   StepResult result;
-  result.step = ++steps_;
+  result.step = steps_ + 1;
   result.learning_rate = learning_rate(plan_.header.schedule, result.step);
   kernels::Scalars scalars;
   scalars.learning_rate = result.learning_rate;
@@ -223,6 +223,7 @@ Result<StepResult> Session::train(const kernels::BatchView& batch) {
   if (options_.check) {
     MEGA_TRY_STATUS(check_step());
   }
+  ++steps_;
   return result;
 }
 

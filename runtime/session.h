@@ -57,7 +57,8 @@ class Session {
   Result<StepResult> train(const kernels::BatchView& batch);
 
   const Plan& plan() const { return plan_; }
-  Bytes allocated(int rank) const;  // what the rank's device handed out
+  std::int64_t steps() const { return steps_; }  // done
+  Bytes allocated(int rank) const;               // what the rank's device handed out
 
   // Between steps. read() is one local buffer of one rank, `slot` where it lies in slots.
   Result<std::vector<std::byte>> read(int rank, const std::string& buffer,

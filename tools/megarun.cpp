@@ -3,6 +3,7 @@
 
 #include <CLI/CLI.hpp>
 #include <csignal>
+#include <cstdint>
 #include <iostream>
 #include <string>
 
@@ -22,12 +23,14 @@ constexpr const char* kDataHelp =
     "a text file, or a folder whose text files are read in sorted order; bytes are the tokens; "
     "repeatable; the last tenth is held out";
 
+constexpr std::int64_t kMostSteps = 1'000'000'000'000;
+
 void add_options(CLI::App& app, Options& options) {
   app.add_option("PLAN", options.plan, "the plan to run")->required();
   app.add_option("--data", options.data, kDataHelp)->allow_extra_args(false)->type_name("PATH");
   app.add_option("--steps", options.steps,
                  "optimizer steps (default: the schedule's decay_steps, else 100)")
-      ->check(CLI::PositiveNumber)
+      ->check(CLI::Range(std::int64_t{1}, kMostSteps))
       ->type_name("N");
   app.add_option("--backend", options.backend, "auto or cpu (default: auto, which is the cpu)")
       ->check(CLI::IsMember({"auto", "cpu"}))

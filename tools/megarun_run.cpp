@@ -216,7 +216,8 @@ int train(const Options& options) {
   }
   const Result<std::int64_t> done = run_steps(options, steps, prepared, facts, log);
   if (!done.ok()) {
-    (void)log.write(runtime::stop_line(-1, "failed: " + done.errors().front().message));
+    (void)log.write(
+        runtime::stop_line(session.steps(), "failed: " + done.errors().front().message));
     leave(complain(done.errors(), "megarun", kWorldFailed));
   }
   const bool is_early = done.value() < steps;

@@ -20,8 +20,8 @@
 namespace mega::runtime {
 namespace {
 
+using mega::testing::toy_plan;
 using mega::testing::ToyOptions;
-using mega::testing::ToyPlan;
 
 struct Outcome {
   int code = -1;
@@ -42,7 +42,7 @@ std::string contents(const std::string& path) {
 class Megarun : public ::testing::Test {
  protected:
   void SetUp() override {
-    plan_ = folder_.write("toy.plan", print_plan(ToyPlan(ToyOptions{2, 2}).plan()));
+    plan_ = folder_.write("toy.plan", mega::testing::toy_plan_text({2, 2}));
     text_ = folder_.write("text.txt", text());
   }
 
@@ -118,7 +118,7 @@ TEST_F(Megarun, DumpsTheGradientsOfTheFirstStep) {
 }
 
 TEST_F(Megarun, DryRunPrintsEachRanksBytes) {
-  const Plan plan = ToyPlan(ToyOptions{2, 2}).plan();
+  const Plan plan = toy_plan(ToyOptions{2, 2});
   const Outcome all = run("toy.plan --dry-run");
   EXPECT_EQ(all.code, 0) << all.output;
   for (int rank = 0; rank < 4; ++rank) {
@@ -134,7 +134,7 @@ TEST_F(Megarun, DryRunPrintsEachRanksBytes) {
 TEST_F(Megarun, WrongUsageIsExplained) {
   expect("toy.plan", 2, "--data is missing: give a text file, or a folder");
   expect("", 2, "PLAN is required");
-  expect("toy.plan --data text.txt --steps 0", 2, "--steps");
+  expect("toy.plan --data text.txt --steps 0", 2, "--steps: Value 0 not in range 1 to ");
   expect("toy.plan --data text.txt --timeout 0", 2, "--timeout");
   expect("toy.plan --data text.txt --backend tpu", 2, "tpu");
   expect("toy.plan --data text.txt --save dir", 2, "--save");  // not built: absent, no stub
@@ -148,7 +148,7 @@ TEST_F(Megarun, WrongPlansAreLocatedErrors) {
                                            8));
   folder_.write("broken.plan", "megaplan 1\njob x\nnonsense here\n");
   folder_.write("large.plan", std::string(100'000'000, 'x'));
-  std::string missing = print_plan(ToyPlan(ToyOptions{2, 2}).plan());
+  std::string missing = mega::testing::toy_plan_text({2, 2});
   missing.resize(missing.rfind("run update"));
   folder_.write("cut.plan", missing);
   for (const char* options : {" --data text.txt", " --dry-run"}) {
@@ -162,7 +162,7 @@ TEST_F(Megarun, WrongPlansAreLocatedErrors) {
 }
 
 TEST_F(Megarun, OtherPrecisionsAreRefused) {
-  Plan plan = ToyPlan(ToyOptions{}).plan();
+  Plan plan = toy_plan(ToyOptions{});
   plan.header.precision = "bf16";
   folder_.write("bf16.plan", print_plan(plan));
   expect("bf16.plan --data text.txt", 2, "bf16 plans can be estimated but not run yet");
@@ -173,7 +173,7 @@ TEST_F(Megarun, WrongDataIsNamed) {
   expect("toy.plan --data nothing.txt", 2, "nothing.txt: error: no such file or folder");
   expect("toy.plan --data short.txt", 2, "the text has 3 bytes for training");
   expect("toy.plan --data /dev/null", 2, "/dev/null: error: neither");
-  Plan plan = ToyPlan(ToyOptions{}).plan();
+  Plan plan = toy_plan(ToyOptions{});
   plan.header.vocab = 'c';
   folder_.write("small.plan", print_plan(plan));
   expect("small.plan --data text.txt", 2, "outside the model's vocabulary of 99");
@@ -181,7 +181,7 @@ TEST_F(Megarun, WrongDataIsNamed) {
 }
 
 TEST_F(Megarun, APlanTooBigForTheHostSaysBothFigures) {
-  Plan plan = ToyPlan(ToyOptions{}).plan();
+  Plan plan = toy_plan(ToyOptions{});
   plan.programs[0].scratch = Bytes(std::int64_t{1} << 45);
   folder_.write("big.plan", print_plan(plan));
   const Outcome outcome = run("big.plan --data text.txt");
@@ -194,9 +194,11 @@ TEST_F(Megarun, APlanTooBigForTheHostSaysBothFigures) {
 TEST_F(Megarun, ALossThatExplodesIsAFailureOfTheRun) {
   ToyOptions toy;
   toy.learning_rate = 1e38;
-  folder_.write("wild.plan", print_plan(ToyPlan(toy).plan()));
+  folder_.write("wild.plan", mega::testing::toy_plan_text(toy));
   expect("wild.plan --data text.txt --log run.jsonl", 4, "step 2: the ");
-  EXPECT_NE(contents(folder_.path("run.jsonl")).find("\"event\":\"stop\""), std::string::npos);
+  EXPECT_NE(contents(folder_.path("run.jsonl"))
+                .find("{\"event\":\"stop\",\"steps\":1,\"reason\":\"failed: step 2"),
+            std::string::npos);
 }
 
 TEST_F(Megarun, ASignalEndsTheRunAfterAStep) {

@@ -60,7 +60,7 @@ int allocations_of_steps(const mega::testing::ToyOptions& toy) {
   for (int i = 0; i < 5000; ++i) {
     corpus.bytes.push_back(static_cast<std::uint8_t>('a' + i * i % 23));
   }
-  const auto session = Session::open(mega::testing::ToyPlan(toy).plan()).value();
+  const auto session = Session::open(mega::testing::toy_plan(toy)).value();
   const Header& header = session->plan().header;
   Batches batches =
       Batches::over(corpus, header.sequence_length, header.global_batch, header.seed).value();

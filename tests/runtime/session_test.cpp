@@ -8,13 +8,14 @@
 #include <stdexcept>
 #include <thread>
 
+#include "tests/support/plans.h"
 #include "tests/support/toy_plan.h"
 
 namespace mega::runtime {
 namespace {
 
+using mega::testing::toy_plan;
 using mega::testing::ToyOptions;
-using mega::testing::ToyPlan;
 
 // Text with structure: each byte tells much about the next.
 std::vector<std::uint8_t> text() {
@@ -34,7 +35,8 @@ struct Trained {
 class Data {
  public:
   explicit Data(Header header) : header_(std::move(header)), bytes_(text()) {
-    windows_.resize(static_cast<std::size_t>(header.global_batch));
+    for (std::uint8_t& byte : bytes_) byte = static_cast<std::uint8_t>(byte % header_.vocab);
+    windows_.resize(static_cast<std::size_t>(header_.global_batch));
   }
   kernels::BatchView of_step(std::int64_t step) {
     for (std::size_t i = 0; i < windows_.size(); ++i) {
@@ -52,7 +54,7 @@ class Data {
 
 Trained train(const ToyOptions& toy, std::int64_t steps, const SessionOptions& options = {}) {
   Trained run;
-  auto opened = Session::open(ToyPlan(toy).plan(), options);
+  auto opened = Session::open(toy_plan(toy), options);
   EXPECT_TRUE(opened.ok()) << (opened.ok() ? "" : opened.errors().front().message);
   if (!opened.ok()) return run;
   Session& session = *opened.value();
@@ -101,12 +103,33 @@ TEST(Session, TheLossFalls) {
   EXPECT_GT(*run.steps[0].grad_norm, 0);
 }
 
+TEST(Session, PlansWrittenByHandRun) {
+  for (const std::string& written :
+       {mega::testing::kBigram, mega::testing::kTensorAndData, mega::testing::kPipelineOfThree}) {
+    SessionOptions options;
+    options.check = true;
+    const auto opened = Session::open(parse_plan("hand", written).value(), options);
+    ASSERT_TRUE(opened.ok()) << opened.errors().front().message;
+    Session& session = *opened.value();
+    Data data(session.plan().header);
+    ASSERT_TRUE(session.start().ok());
+    double first = 0, last = 0;
+    for (std::int64_t step = 1; step <= 30; ++step) {
+      const auto result = session.train(data.of_step(step));
+      ASSERT_TRUE(result.ok()) << result.errors().front().message;
+      ASSERT_TRUE(result.value().loss.has_value());
+      (step == 1 ? first : last) = *result.value().loss;
+    }
+    EXPECT_LT(last, first);
+  }
+}
+
 TEST(Session, LayoutsOfTheSameBatchTrainAlike) {
-  // 12 samples: 1 x 6 x 2, 3 x 2 x 2, 2 stages, 3 x 2 stages.
-  const Trained whole = train({1, 1, 6, 2}, 5);
-  for (const ToyOptions& toy : {ToyOptions{3, 1, 2, 2}, ToyOptions{1, 2, 6, 2},
-                                ToyOptions{3, 2, 2, 2}, ToyOptions{6, 2, 1, 2}}) {
-    SCOPED_TRACE(std::to_string(toy.replicas) + " x " + std::to_string(toy.stages));
+  // 12 samples each: copies * micro-batches * 2.
+  const Trained whole = train({1, 1, 6}, 5);
+  for (const ToyOptions& toy :
+       {ToyOptions{3, 1, 2}, ToyOptions{1, 2, 6}, ToyOptions{3, 2, 2}, ToyOptions{6, 2, 1}}) {
+    SCOPED_TRACE(std::to_string(toy.copies) + " x " + std::to_string(toy.stages));
     const Trained run = train(toy, 5);
     ASSERT_EQ(run.steps.size(), 5U);
     for (std::size_t i = 0; i < 5; ++i) {
@@ -160,7 +183,7 @@ TEST(Session, AllocatesExactlyWhatThePlanStates) {
   for (const bool check : {false, true}) {
     SessionOptions options;
     options.check = check;
-    const auto session = Session::open(ToyPlan({2, 2}).plan(), options).value();
+    const auto session = Session::open(toy_plan({2, 2}), options).value();
     Bytes sum;
     for (int rank = 0; rank < 4; ++rank) {
       const Plan& plan = session->plan();
@@ -176,15 +199,15 @@ TEST(Session, AllocatesExactlyWhatThePlanStates) {
 TEST(Session, RefusesAPlanThatExceedsTheHost) {
   SessionOptions options;
   options.memory_limit = Bytes(1000);
-  const auto session = Session::open(ToyPlan({2, 1}).plan(), options);
+  const auto session = Session::open(toy_plan({2, 1}), options);
   ASSERT_FALSE(session.ok());
-  const std::string needed = std::to_string(arena_bytes_of_world(ToyPlan({2, 1}).plan()).count());
+  const std::string needed = std::to_string(arena_bytes_of_world(toy_plan({2, 1})).count());
   EXPECT_TRUE(mentions(session.errors(), needed + " bytes"));
   EXPECT_TRUE(mentions(session.errors(), "1000 bytes"));
 }
 
 TEST(Session, RefusesOtherPrecisions) {
-  Plan plan = ToyPlan({}).plan();
+  Plan plan = toy_plan({});
   plan.header.precision = "bf16";
   const auto session = Session::open(plan);
   ASSERT_FALSE(session.ok());
@@ -194,14 +217,14 @@ TEST(Session, RefusesOtherPrecisions) {
 }
 
 TEST(Session, RefusesAPlanThatDoesNotVerify) {
-  Plan plan = ToyPlan({1, 2}).plan();
+  Plan plan = toy_plan({1, 2});
   auto& train = plan.programs[1].sequences[1];
   std::get<Repeat>(train.steps[1]).body.pop_back();  // nobody sends dx
   EXPECT_FALSE(Session::open(plan).ok());
 }
 
 TEST(Session, ReadsLocalBuffers) {
-  const auto session = Session::open(ToyPlan({2, 1}).plan()).value();
+  const auto session = Session::open(toy_plan({2, 1})).value();
   ASSERT_TRUE(session->start().ok());
   const auto weights = session->read(1, "weights");
   ASSERT_TRUE(weights.ok());
@@ -222,7 +245,7 @@ TEST(Session, ARankThatThrowsStopsAllAndIsNamed) {
       if (throws) throw std::runtime_error("reader lost");
       return failure("reader lost");
     };
-    const auto session = Session::open(ToyPlan({2, 2}).plan(), options).value();
+    const auto session = Session::open(toy_plan({2, 2}), options).value();
     Data data(session->plan().header);
     ASSERT_TRUE(session->start().ok());
     Errors errors;
@@ -254,8 +277,8 @@ TEST(Session, ARankThatHangsIsNamedWithinTheDeadline) {
     return Ok{};
   };
   // Before the session: the rank that hangs goes on reading it until the session ends.
-  Data data(ToyPlan({2, 1}).plan().header);
-  const auto session = Session::open(ToyPlan({2, 1}).plan(), options).value();
+  Data data(toy_plan({2, 1}).header);
+  const auto session = Session::open(toy_plan({2, 1}), options).value();
   ASSERT_TRUE(session->start().ok());
   const auto begin = std::chrono::steady_clock::now();
   const auto result = session->train(data.of_step(1));
@@ -272,7 +295,7 @@ TEST(Session, ARankThatHangsIsNamedWithinTheDeadline) {
 TEST(Session, ALossThatIsNoNumberStopsAndNamesTheStep) {
   ToyOptions toy;
   toy.learning_rate = 1e38;
-  const auto session = Session::open(ToyPlan(toy).plan()).value();
+  const auto session = Session::open(toy_plan(toy)).value();
   Data data(session->plan().header);
   ASSERT_TRUE(session->start().ok());
   ASSERT_TRUE(session->train(data.of_step(1)).ok());
@@ -285,7 +308,7 @@ TEST(Session, ALossThatIsNoNumberStopsAndNamesTheStep) {
 TEST(Session, ADriftingCopyIsNamed) {
   SessionOptions options;
   options.check = true;
-  Plan plan = ToyPlan({2, 1}).plan();
+  Plan plan = toy_plan({2, 1});
   Segment* update = nullptr;
   Table<SegmentId, Segment> segments;
   for (const Segment& segment : plan.programs[0].segments) segments.add(segment);
