@@ -271,7 +271,7 @@ SegmentId ProgramBuilder::add_backward(int chunk, std::int64_t predicted_ns) {
 
 SegmentId ProgramBuilder::add_init() {
   std::vector<Op> ops;
-  const auto fill = [&](BufferId buffer, double value, std::string letters) {
+  const auto fill = [&](BufferId buffer, double value, const std::string& letters) {
     Op op;
     op.kind = OpKind::Fill;
     op.index = "->" + letters;
