@@ -96,7 +96,8 @@ class Search {
     ++counts_.evaluated;
     const Score score = score_of(callbacks_.by_memory, evaluation.step_ns, peak_bytes);
     MEGA_CHECK(!(score < open.bound), "bound above the evaluation of " + summary(strategy));
-    top_.enter(score, without_cut(strategy), {std::move(strategy), std::move(evaluation)});
+    const Strategy& free_fields = open.strategy;
+    top_.enter(score, without_cut(free_fields), {std::move(strategy), std::move(evaluation)});
   }
 
   // Open strategies that cannot enter are still discarded by their bounds; the others are left.
