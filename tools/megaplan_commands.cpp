@@ -180,6 +180,12 @@ int list(const Options& options) {
   std::string text;
   std::size_t width = 0;
   const auto specs = planner::list_bundled(options.input, specs_directory(options));
+  if (specs.empty()) {
+    return refuse(options,
+                  {usage_error("no " + options.input + " are found beside this program",
+                               "install it, or keep the specs folder where it was built")},
+                  {});
+  }
   for (const planner::BundledSpec& spec : specs) width = std::max(width, spec.name.size());
   for (const planner::BundledSpec& spec : specs) {
     std::string name = spec.name;

@@ -62,7 +62,11 @@ SearchResult timed_search(const Options& options, Planner& planner, double& wall
   search_options.budget = options.budget;
   search_options.keep_going = [&](std::int64_t evaluated, std::int64_t left, std::int64_t best_ns) {
     progress.show(evaluated, left, best_ns);
-    return stop_requested == 0;
+    if (stop_requested == 0) return true;
+    // Interrupted before anything was found: the next layouts have the best bounds of all, and
+    // one that fits is a better answer than none.
+    constexpr std::int64_t kLastTries = 100;
+    return best_ns < 0 && evaluated < kLastTries;
   };
   const Clock::time_point start = Clock::now();
   SearchResult result = planner.search(search_options);
