@@ -20,8 +20,9 @@ std::string alias_bomb() {
   std::string text = "a0: &a0 [x, x, x, x, x, x, x, x, x]\n";
   for (int i = 1; i < 20; ++i) {
     const std::string before = "*a" + std::to_string(i - 1);
-    text += "a" + std::to_string(i) + ": &a" + std::to_string(i) + " [" +
-            repeated(before + ", ", 8) + before + "]\n";
+    const std::string name = "a" + std::to_string(i);
+    text.append(name).append(": &").append(name).append(" [");
+    text.append(repeated(before + ", ", 8)).append(before).append("]\n");
   }
   return text + "model: *a19\n";
 }

@@ -26,7 +26,9 @@ TEST_F(Golden, PrintedStagesAreAsStored) {
   for (const std::filesystem::path& folder_of_job : folders) {
     const std::string enter = "cd '" + folder_of_job.string() + "' && \"$megaplan\" ";
     for (const std::string stage : {"model", "partition", "schedule", "plan"}) {
-      const Outcome run = shell(enter + "show job.yaml --stage " + stage);
+      std::string command = enter;
+      command.append("show job.yaml --stage ").append(stage);
+      const Outcome run = shell(command);
       ASSERT_EQ(run.code, 0) << run.err;
       EXPECT_EQ(run.out, read_text(folder_of_job / (stage + ".txt")))
           << folder_of_job << ": " << stage;

@@ -44,8 +44,8 @@ class Megaplan : public testing::Test {
   // A line of the shell, in the test's folder; $megaplan is the program.
   Outcome shell(const std::string& line) const {
     const std::string out = path("stdout"), err = path("stderr");
-    const std::string command = "cd '" + folder.string() + "' && megaplan='" + kProgram +
-                                "' && specs='" + kSpecs + "' && { " + line + "\n} >'" + out +
+    const std::string command = "cd '" + folder.string() + "' && megaplan='" + program_ +
+                                "' && specs='" + specs_ + "' && { " + line + "\n} >'" + out +
                                 "' 2>'" + err + "'";
     const int status = std::system(command.c_str());
     Outcome run;
@@ -68,8 +68,8 @@ class Megaplan : public testing::Test {
   std::filesystem::path folder;
 
  private:
-  const std::string kProgram = std::string(MEGA_BINARY_DIR) + "/bin/megaplan";
-  const std::string kSpecs = std::string(MEGA_SOURCE_DIR) + "/specs";
+  const std::string program_ = std::string(MEGA_BINARY_DIR) + "/bin/megaplan";
+  const std::string specs_ = std::string(MEGA_SOURCE_DIR) + "/specs";
 };
 
 // A job that plans in no time: two layers, up to eight CPU ranks.
