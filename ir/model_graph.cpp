@@ -1,5 +1,7 @@
 #include "ir/model_graph.h"
 
+#include <algorithm>
+
 namespace mega {
 namespace {
 
@@ -48,6 +50,27 @@ std::string instance_name(const std::string& name, int layer) {
   return name.substr(0, hole) + std::to_string(layer) + name.substr(hole + 2);
 }
 
+std::vector<BlockKindId> layer_kinds(const ModelGraph& graph) {
+  std::vector<BlockKindId> kinds;
+  for (std::size_t i = 1; i + 1 < graph.chain.size(); ++i) {
+    const BlockKindId kind = graph.chain[i];
+    if (std::find(kinds.begin(), kinds.end(), kind) == kinds.end()) kinds.push_back(kind);
+  }
+  return kinds;
+}
+
+std::string chain_text(const std::vector<std::string>& names) {
+  std::string text;
+  for (std::size_t i = 0; i < names.size();) {
+    std::size_t end = i;
+    while (end < names.size() && names[end] == names[i]) ++end;
+    const bool is_layer = i > 0 && i + 1 < names.size();
+    text += (i == 0 ? "" : ", ") + (is_layer ? std::to_string(end - i) + " x " : "") + names[i];
+    i = end;
+  }
+  return text;
+}
+
 std::int64_t parameter_count(const ModelGraph& graph, const Extents& extents) {
   std::int64_t total = 0;
   bool has_tied = false;
@@ -64,7 +87,9 @@ std::int64_t parameter_count(const ModelGraph& graph, const Extents& extents) {
 
 std::string print(const ModelGraph& graph) {
   std::string text = "model " + graph.name + "\n";
-  text += "  chain: embedding, " + std::to_string(graph.layers) + " x layer, head\n  sizes:";
+  std::vector<std::string> names;
+  for (const BlockKindId kind : graph.chain) names.push_back(graph.kinds[kind].name);
+  text += "  chain: " + chain_text(names) + "\n  sizes:";
   for (char letter = 'a'; letter <= 'z'; ++letter) {
     if (graph.extents[letter] == 0) continue;
     text += " " + std::string(1, letter) + "=" + std::to_string(graph.extents[letter]);

@@ -59,7 +59,7 @@ struct Parameter {
 };
 
 struct Block {
-  std::string name;  // "embedding", "layer", "head"
+  std::string name;  // "embedding", "layer" ("layer.x" if there are several kinds), "head"
   Table<TensorId, Tensor> tensors;
   std::vector<Parameter> parameters;  // in order of first use
   std::vector<GraphOp> forward;
@@ -85,6 +85,12 @@ struct ModelGraph {
   int layers = 0;                  // chain.size() - 2
   bool operator==(const ModelGraph&) const = default;
 };
+
+// Kinds of the layers, each once, in order of first use; embedding and head are none.
+std::vector<BlockKindId> layer_kinds(const ModelGraph& graph);
+
+// "embedding, 3 x layer.dense, 58 x layer.moe, head", from the names in model order.
+std::string chain_text(const std::vector<std::string>& names);
 
 // Number of elements of all parameters of the model, a tied one counted once. `padded` sizes
 // replace those of the graph for the given letters (vocabulary), for parameters_allocated.

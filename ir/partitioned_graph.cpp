@@ -97,7 +97,9 @@ std::string print(const PartitionedGraph& graph) {
   std::string text = "partitioned graph, one rank's parts\n  mesh:";
   for (const Axis& axis : graph.mesh.axes)
     text += " " + axis.name + "=" + std::to_string(axis.size);
-  text += "\n  chain: embedding, " + std::to_string(graph.layers) + " x layer, head\n";
+  std::vector<std::string> names;
+  for (const BlockKindId kind : graph.chain) names.push_back(graph.kinds[kind].name);
+  text += "\n  chain: " + chain_text(names) + "\n";
   for (const PartitionedBlock& block : graph.kinds) {
     text += "\nblock " + block.name + ": " + to_string(block.saved) + " saved per micro-batch, " +
             to_string(std::max(block.forward_scratch, block.backward_scratch)) + " scratch\n";

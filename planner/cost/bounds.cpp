@@ -35,17 +35,22 @@ std::int64_t time_of(const Costs& costs, const BlockCost& block) {
 
 // The ranks as lines in some time of a block.
 template <class TimeOf>
-StageLines time_lines(const BlockCosts& blocks, int layers, const Strategy& strategy,
-                      const TimeOf& time) {
+StageLines time_lines(const BlockCosts& blocks, const Strategy& strategy, const TimeOf& time) {
   StageLines lines;
-  lines.layers = layers;
-  lines.layer_time = time(blocks.layer);
+  const auto& kinds = blocks.layer_kinds;
+  for (std::size_t i = 1; i + 1 < blocks.graph.chain.size(); ++i) {
+    const auto kind = std::find(kinds.begin(), kinds.end(), blocks.graph.chain[i]);
+    lines.layers.push_back(static_cast<int>(kind - kinds.begin()));
+  }
+  for (const BlockKindId kind : kinds) lines.layer_time.push_back(time(blocks.kinds[kind]));
+  lines.layer_scratch.resize(kinds.size());
   lines.ranks.resize(static_cast<std::size_t>(strategy.pp));
   for (RankLine& rank : lines.ranks) {
-    rank.layer_memory.resize(static_cast<std::size_t>(strategy.vpp));
+    rank.layer_memory.assign(static_cast<std::size_t>(strategy.vpp),
+                             std::vector<Bytes>(kinds.size()));
   }
-  lines.ranks.front().fixed_time += time(blocks.embedding);
-  lines.ranks.back().fixed_time += time(blocks.head);
+  lines.ranks.front().fixed_time += time(blocks.embedding());
+  lines.ranks.back().fixed_time += time(blocks.head());
   return lines;
 }
 
@@ -58,27 +63,49 @@ void add_memory(Costs& costs, const Strategy& strategy, StageLines& lines) {
   const auto parameters = [&](const BlockCost& block, bool without_tied) {
     return Bytes(per_element * elements_of(block, without_tied));
   };
+  for (std::size_t k = 0; k < lines.layer_scratch.size(); ++k) {
+    lines.layer_scratch[k] = blocks.kinds[blocks.layer_kinds[k]].scratch;
+  }
   for (std::size_t r = 0; r < lines.ranks.size(); ++r) {
     RankLine& rank = lines.ranks[r];
     const bool is_first = r == 0, is_last = r + 1 == lines.ranks.size();
-    Bytes scratch = blocks.layer.scratch;
     rank.fixed_memory = Bytes(kScalarBytes);
     for (std::size_t c = 0; c < rank.layer_memory.size(); ++c) {
-      rank.layer_memory[c] = parameters(blocks.layer, false) + blocks.layer.slot * slots[r][c];
+      for (std::size_t k = 0; k < blocks.layer_kinds.size(); ++k) {
+        const BlockCost& layer = blocks.kinds[blocks.layer_kinds[k]];
+        rank.layer_memory[c][k] = parameters(layer, false) + layer.slot * slots[r][c];
+      }
       rank.fixed_memory += stream * 2 * slots[r][c];  // what is sent, and its gradient
     }
     if (is_first) {
-      rank.fixed_memory +=
-          parameters(blocks.embedding, false) + blocks.embedding.slot * slots[r].front();
-      scratch = std::max(scratch, blocks.embedding.scratch);
+      const BlockCost& embedding = blocks.embedding();
+      rank.fixed_memory += parameters(embedding, false) + embedding.slot * slots[r].front();
+      rank.scratch = std::max(rank.scratch, embedding.scratch);
     }
     if (is_last) {  // sends nothing
-      rank.fixed_memory += parameters(blocks.head, has_one_chunk(strategy)) +
-                           blocks.head.slot * slots[r].back() - stream * slots[r].back();
-      scratch = std::max(scratch, blocks.head.scratch);
+      const BlockCost& head = blocks.head();
+      rank.fixed_memory += parameters(head, has_one_chunk(strategy)) + head.slot * slots[r].back() -
+                           stream * slots[r].back();
+      rank.scratch = std::max(rank.scratch, head.scratch);
     }
-    rank.fixed_memory += scratch;
   }
+}
+
+// Sum and least over all layers of some time of a layer.
+template <class TimeOf>
+std::int64_t layers_ns(const BlockCosts& blocks, const TimeOf& time) {
+  std::int64_t ns = 0;
+  for (std::size_t i = 1; i + 1 < blocks.graph.chain.size(); ++i) {
+    ns += time(blocks.kinds[blocks.graph.chain[i]]);
+  }
+  return ns;
+}
+
+template <class TimeOf>
+std::int64_t least_layer_ns(const BlockCosts& blocks, const TimeOf& time) {
+  std::int64_t ns = time(blocks.kinds[blocks.layer_kinds.front()]);
+  for (const BlockKindId kind : blocks.layer_kinds) ns = std::min(ns, time(blocks.kinds[kind]));
+  return ns;
 }
 
 // What reducing a block's gradients adds at least to a step of the rank that holds it: latencies
@@ -110,8 +137,8 @@ class LeastReduction {
 // One micro-batch's way through all stages and back, transfers included.
 std::int64_t path_ns(Costs& costs, const Strategy& strategy) {
   const BlockCosts& blocks = costs.blocks(strategy);
-  std::int64_t ns = time_of(costs, blocks.embedding) + time_of(costs, blocks.head) +
-                    costs.graph().layers * time_of(costs, blocks.layer);
+  const auto time = [&](const BlockCost& block) { return time_of(costs, block); };
+  std::int64_t ns = time(blocks.embedding()) + time(blocks.head()) + layers_ns(blocks, time);
   const std::vector<std::int64_t> transfer = transfers_ns(costs, strategy);
   for (int s = 0; s + 1 < strategy.pp * strategy.vpp; ++s) {
     ns += 2 * transfer[static_cast<std::size_t>(s % strategy.pp)];
@@ -127,16 +154,15 @@ std::int64_t path_ns(Costs& costs, const Strategy& strategy) {
 std::int64_t steady_ns(Costs& costs, const Strategy& strategy, std::int64_t m) {
   const BlockCosts& blocks = costs.blocks(strategy);
   double share = 0;
-  for (const BlockCost* block : {&blocks.embedding, &blocks.layer, &blocks.head}) {
-    const auto both = static_cast<double>(block->forward_ns + block->backward_ns);
-    if (both > 0) share = std::max(share, static_cast<double>(block->forward_ns) / both);
+  for (const BlockCost& block : blocks.kinds) {
+    const auto both = static_cast<double>(block.forward_ns + block.backward_ns);
+    if (both > 0) share = std::max(share, static_cast<double>(block.forward_ns) / both);
   }
   const auto warm_up = static_cast<double>(std::min<std::int64_t>(strategy.pp - 1, m));
   const double turns = static_cast<double>(m - 1) - warm_up * share;
   if (turns <= 0) return 0;
   const StageLines lines =
-      time_lines(blocks, costs.graph().layers, strategy,
-                 [&](const BlockCost& block) { return time_of(costs, block); });
+      time_lines(blocks, strategy, [&](const BlockCost& block) { return time_of(costs, block); });
   return static_cast<std::int64_t>(turns * static_cast<double>(least_time(lines)) * (1 - 1e-12));
 }
 
@@ -145,26 +171,27 @@ std::int64_t least_step_ns(Costs& costs, const Strategy& strategy) {
   const Mesh mesh = place(costs.graph(), strategy).mesh;
   const LeastReduction reduce(costs, strategy, mesh);
   const std::int64_t m = micro_batches(strategy, costs.job().training.global_batch);
-  const int layers = costs.graph().layers;
   const bool one_chunk = has_one_chunk(strategy);
   // All that the busiest rank has to do.
-  const StageLines lines = time_lines(blocks, layers, strategy, [&](const BlockCost& block) {
+  const StageLines lines = time_lines(blocks, strategy, [&](const BlockCost& block) {
     const std::int64_t step = m * time_of(costs, block);
-    if (one_chunk && &block == &blocks.head) return step;  // its tied tensor is the embedding's
+    if (one_chunk && &block == &blocks.head()) return step;  // its tied tensor is the embedding's
     return step + block.zero_ns + reduce(block) + block.update_ns;
   });
   // The first micro-batch's way, the steady state, what any rank then has left, an update.
   std::int64_t fill = path_ns(costs, strategy);
   if (strategy.vpp == 1) fill += steady_ns(costs, strategy, m);
-  fill += strategy.vpp * reduce(blocks.layer);
-  fill += (blocks.embedding.update_ns + layers * blocks.layer.update_ns) / strategy.pp;
+  fill += strategy.vpp * least_layer_ns(blocks, reduce);
+  const std::int64_t updates =
+      layers_ns(blocks, [](const BlockCost& block) { return block.update_ns; });
+  fill += (blocks.embedding().update_ns + updates) / strategy.pp;
   return std::max(least_time(lines), fill) + metrics_ns(costs, mesh);
 }
 
 }  // namespace
 
 StageLines stage_lines(Costs& costs, const Strategy& strategy) {
-  StageLines lines = time_lines(costs.blocks(strategy), costs.graph().layers, strategy,
+  StageLines lines = time_lines(costs.blocks(strategy), strategy,
                                 [&](const BlockCost& block) { return time_of(costs, block); });
   add_memory(costs, strategy, lines);
   return lines;

@@ -52,12 +52,10 @@ const BlockCosts& Costs::blocks(const Strategy& strategy) {
   if (found != blocks_.end()) return found->second;
   BlockCosts costs;
   costs.graph = partition(graph_, key);
-  const auto& chain = costs.graph.chain;
-  MEGA_CHECK(chain.size() > 2 && std::equal(chain.begin() + 2, chain.end() - 1, chain.begin() + 1),
-             "layers of several kinds are not built");
-  costs.embedding = cost_of(costs.graph, costs.graph.kinds[chain.front()]);
-  costs.layer = cost_of(costs.graph, costs.graph.kinds[chain[1]]);
-  costs.head = cost_of(costs.graph, costs.graph.kinds[chain.back()]);
+  for (const PartitionedBlock& block : costs.graph.kinds) {
+    costs.kinds.add(cost_of(costs.graph, block));
+  }
+  costs.layer_kinds = layer_kinds(graph_);
   return blocks_.emplace(key, std::move(costs)).first->second;
 }
 
@@ -143,8 +141,8 @@ ScheduleShape schedule_shape(Costs& costs, const Strategy& strategy) {
   shape.vpp = strategy.vpp;
   shape.micro_batches = micro_batches(strategy, costs.job().training.global_batch);
   shape.overlap_pipeline = strategy.overlap.pipeline && strategy.pp > 1;
-  for (const BlockCost* block : {&blocks.embedding, &blocks.layer, &blocks.head}) {
-    for (const auto& [bucket, elements] : block->buckets) {
+  for (const BlockCost& block : blocks.kinds) {
+    for (const auto& [bucket, elements] : block.buckets) {
       const bool is_early = !bucket.reduce.empty() && !is_reduced_in_update(blocks.graph, bucket);
       if (is_early) shape.reduces_gradients = true;
       if (bucket.is_tied && strategy.pp > 1) shape.has_tied_copies = true;

@@ -32,10 +32,14 @@ struct BlockCost {
   std::int64_t zero_ns = 0, update_ns = 0;
 };
 
-// The three kinds of blocks of a model for one degree of splitting.
+// The kinds of blocks of a model for one degree of splitting.
 struct BlockCosts {
   PartitionedGraph graph;  // of one pipeline rank: right in all but the mesh's pp and dp
-  BlockCost embedding, layer, head;
+  Table<BlockKindId, BlockCost> kinds;
+  std::vector<BlockKindId> layer_kinds;  // of the layers, each once, in order of first use
+
+  const BlockCost& embedding() const { return kinds[graph.chain.front()]; }
+  const BlockCost& head() const { return kinds[graph.chain.back()]; }
 };
 
 class Costs {

@@ -34,21 +34,14 @@ Parts take_apart(Costs& costs, const Strategy& strategy) {
   return parts;
 }
 
-// The blocks of a chunk, as counts.
-struct Content {
-  int embeddings = 0, layers = 0, heads = 0;
-};
-Content content_of(const BlockRange& blocks, int layers) {
-  Content content;
-  content.embeddings = blocks.first == 0 ? 1 : 0;
-  content.heads = blocks.first + blocks.count == layers + 2 ? 1 : 0;
-  content.layers = blocks.count - content.embeddings - content.heads;
-  return content;
-}
-
-std::int64_t sum(const BlockCosts& costs, const Content& content, std::int64_t BlockCost::*member) {
-  return content.embeddings * costs.embedding.*member + content.layers * costs.layer.*member +
-         content.heads * costs.head.*member;
+// Over the blocks of a chunk.
+std::int64_t sum(const BlockCosts& costs, const BlockRange& blocks,
+                 std::int64_t BlockCost::*member) {
+  std::int64_t total = 0;
+  for (int i = blocks.first; i < blocks.first + blocks.count; ++i) {
+    total += costs.kinds[costs.graph.chain[static_cast<std::size_t>(i)]].*member;
+  }
+  return total;
 }
 
 // The segments that run once a step, op by op as lowering writes them.
@@ -151,9 +144,8 @@ Durations durations(Costs& costs, const Parts& parts) {
     auto& backward = result.backward_ns.emplace_back();
     auto& reduce = result.reduce_ns.emplace_back();
     for (const ChunkLayout& chunk : parts.ranks[r].chunks) {
-      const Content content = content_of(chunk.blocks, costs.graph().layers);
-      forward.push_back(sum(parts.blocks, content, &BlockCost::forward_ns));
-      backward.push_back(sum(parts.blocks, content, &BlockCost::backward_ns));
+      forward.push_back(sum(parts.blocks, chunk.blocks, &BlockCost::forward_ns));
+      backward.push_back(sum(parts.blocks, chunk.blocks, &BlockCost::backward_ns));
       reduce.push_back(work.reduce_ns(rank, static_cast<int>(reduce.size())));
     }
     result.prologue_ns.push_back(work.zeros_ns(rank) + work.count_ns(rank));
@@ -169,9 +161,9 @@ TimeTerms terms_of(Costs& costs, const Parts& parts, const Durations& durations,
   TimeTerms terms;
   const std::int64_t m = parts.shape.micro_batches;
   for (std::size_t c = 0; c < parts.ranks[rank].chunks.size(); ++c) {
-    const Content content = content_of(parts.ranks[rank].chunks[c].blocks, costs.graph().layers);
-    const std::int64_t tensor = sum(parts.blocks, content, &BlockCost::forward_tensor_ns) +
-                                sum(parts.blocks, content, &BlockCost::backward_tensor_ns);
+    const BlockRange& blocks = parts.ranks[rank].chunks[c].blocks;
+    const std::int64_t tensor = sum(parts.blocks, blocks, &BlockCost::forward_tensor_ns) +
+                                sum(parts.blocks, blocks, &BlockCost::backward_tensor_ns);
     terms.exposed_tp_ns += m * tensor;
     terms.compute_ns +=
         m * (durations.forward_ns[rank][c] + durations.backward_ns[rank][c] - tensor);

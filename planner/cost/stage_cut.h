@@ -1,11 +1,11 @@
-// Cuts a model into pipeline stages: the exact best cut, and what no cut can beat.
+// Cuts a model into pipeline stages: the best cut, and what no cut can beat.
 //
-// All layers are equal, the embedding rides on the first virtual stage and the head on the last.
-// So time and memory of a rank are linear in how many layers its chunks get, and both the best
-// cut and the bounds need only count how many layers each rank can hold:
-//
-//   within time T and memory M, rank r holds between vpp and cap_r(T, M) layers
-//   a cut exists  <=>  sum of cap_r >= layers
+// The embedding rides on the first virtual stage and the head on the last. Layers of one kind are
+// equal, so time and memory of a rank are sums over the layers that its chunks get.
+//   one kind of layers   only counts matter, and how many each rank can hold decides:
+//                        within time T and memory M, rank r holds between vpp and cap_r(T, M)
+//                        layers; a cut exists  <=>  sum of cap_r >= layers
+//   several kinds        which layers a chunk gets matters, too (planner/cost/stage_cut_mixed.h)
 #pragma once
 
 #include <cstdint>
@@ -20,22 +20,41 @@ namespace mega::planner {
 struct RankLine {
   std::int64_t fixed_time = 0;
   Bytes fixed_memory;
-  std::vector<Bytes> layer_memory;  // per chunk
+  Bytes scratch;  // of the embedding and the head, where the rank has them
+  std::vector<std::vector<Bytes>> layer_memory;  // per chunk, then kind of layer
 };
 
 struct StageLines {
-  int layers = 0;
-  std::int64_t layer_time = 0;
+  std::vector<int> layers;               // the kind of each layer, in model order
+  std::vector<std::int64_t> layer_time;  // per kind
+  std::vector<Bytes> layer_scratch;      // per kind; of all on a rank the largest counts
   std::vector<RankLine> ranks;
 };
 
 // The cut that minimises the largest time of a rank among those whose ranks stay within `limit`
 // (0: no limit), every virtual stage with at least one layer; ties go to the lexicographically
-// least. None when nothing fits.
+// least. None when nothing fits. Exact, save where ranks have several chunks of several kinds of
+// layers: that search gives up after a fixed number of tries and takes the best it has.
 std::optional<std::vector<int>> best_cut(const StageLines& lines, Bytes limit);
 
-// The least over all cuts of the largest time, or memory, of a rank.
+// The least over all cuts of the largest time, or memory, of a rank; never more than that where
+// ranks have several chunks of several kinds.
 std::int64_t least_time(const StageLines& lines);
 Bytes least_memory(const StageLines& lines);
+
+// The least value up to `most` for which `holds`, which stays true from there on.
+template <class Holds>
+std::int64_t least_value(std::int64_t most, Holds holds) {
+  std::int64_t low = 0, high = most;
+  while (low < high) {
+    const std::int64_t middle = low + (high - low) / 2;
+    if (holds(middle)) {
+      high = middle;
+    } else {
+      low = middle + 1;
+    }
+  }
+  return low;
+}
 
 }  // namespace mega::planner

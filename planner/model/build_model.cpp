@@ -1,7 +1,9 @@
 #include "planner/model/build_model.h"
 
+#include <algorithm>
 #include <cmath>
 #include <utility>
+#include <vector>
 
 namespace mega::planner {
 namespace {
@@ -159,14 +161,35 @@ Block embedding_block(const ModelSpec& model) {
   return b.take();
 }
 
-TensorId attention(BlockBuilder& b, const ModelSpec& model, TensorId x) {
+// What tells a layer from others of its model.
+struct LayerVariant {
+  bool has_rope = false;
+  bool operator==(const LayerVariant&) const = default;
+};
+
+LayerVariant variant_of(const ModelSpec& model, int layer) {
+  LayerVariant variant;
+  variant.has_rope = model.position == PositionKind::Rope &&
+                     (model.no_rope_every == 0 || (layer + 1) % model.no_rope_every != 0);
+  return variant;
+}
+
+// "layer", and what differs between the layers of this model: "layer.no_rope".
+std::string name_of(const ModelSpec& model, const LayerVariant& variant) {
+  std::string name = "layer";
+  if (model.no_rope_every > 0) name += variant.has_rope ? ".rope" : ".no_rope";
+  return name;
+}
+
+TensorId attention(BlockBuilder& b, const ModelSpec& model, const LayerVariant& variant,
+                   TensorId x) {
   const Names& names = names_of(model);
   const double residual_std = model.init_std / std::sqrt(2.0 * model.layers);
   const TensorId normed = b.norm(names.norm1, "norm1", x);
   TensorId q = b.linear(names.q, "q", normed, "h", "grd", model.init_std, model.bias_qkv);
   TensorId k = b.linear(names.k, "k", normed, "h", "gd", model.init_std, model.bias_qkv);
   const TensorId v = b.linear(names.v, "v", normed, "h", "gd", model.init_std, model.bias_qkv);
-  if (model.position == PositionKind::Rope) {
+  if (variant.has_rope) {
     q = b.rope("q.rotated", q, "grd");
     k = b.rope("k.rotated", k, "gd");
   }
@@ -201,11 +224,11 @@ TensorId mlp(BlockBuilder& b, const ModelSpec& model, TensorId x) {
   return b.add("y", x, down);
 }
 
-Block layer_block(const ModelSpec& model) {
-  BlockBuilder b(model, "layer");
+Block layer_block(const ModelSpec& model, const LayerVariant& variant) {
+  BlockBuilder b(model, name_of(model, variant));
   const TensorId x = b.activation("x", "sbh");
   b.block().input = x;
-  b.block().output = mlp(b, model, attention(b, model, x));
+  b.block().output = mlp(b, model, attention(b, model, variant, x));
   return b.take();
 }
 
@@ -234,6 +257,20 @@ Block head_block(const ModelSpec& model) {
   return b.take();
 }
 
+void add_layers(const ModelSpec& model, ModelGraph& graph) {
+  std::vector<std::pair<LayerVariant, BlockKindId>> kinds;
+  for (int layer = 0; layer < model.layers; ++layer) {
+    const LayerVariant variant = variant_of(model, layer);
+    auto kind = std::find_if(kinds.begin(), kinds.end(),
+                             [&](const auto& known) { return known.first == variant; });
+    if (kind == kinds.end()) {
+      kinds.emplace_back(variant, graph.kinds.add(layer_block(model, variant)));
+      kind = kinds.end() - 1;
+    }
+    graph.chain.push_back(kind->second);
+  }
+}
+
 }  // namespace
 
 ModelGraph build_model(const ModelSpec& model, std::int64_t sequence_length) {
@@ -251,12 +288,9 @@ ModelGraph build_model(const ModelSpec& model, std::int64_t sequence_length) {
   size['p'] = model.max_position;
   graph.padded = {{'v', model.vocab_multiple}};
   graph.layers = model.layers;
-  const BlockKindId embedding = graph.kinds.add(embedding_block(model));
-  const BlockKindId layer = graph.kinds.add(layer_block(model));
-  const BlockKindId head = graph.kinds.add(head_block(model));
-  graph.chain.push_back(embedding);
-  graph.chain.insert(graph.chain.end(), static_cast<std::size_t>(model.layers), layer);
-  graph.chain.push_back(head);
+  graph.chain.push_back(graph.kinds.add(embedding_block(model)));
+  add_layers(model, graph);
+  graph.chain.push_back(graph.kinds.add(head_block(model)));
   return graph;
 }
 

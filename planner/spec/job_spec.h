@@ -32,6 +32,7 @@ struct ModelSpec {
   PositionKind position = PositionKind::Learned;
   double rope_theta = 10000;
   bool rope_interleaved = false;
+  int no_rope_every = 0;  // n: layers n-1, 2n-1, ... have no rotary positions; 0: all have
   bool bias_qkv = false, bias_attention_out = false, bias_mlp = false;
   bool tied_embeddings = false;
   double init_std = 0.02;

@@ -47,6 +47,8 @@ void read_blocks(MappingReader& reader, ModelSpec& model) {
     rope->not_built("fraction", {"1"});
     rope->finish();
   }
+  model.no_rope_every =
+      static_cast<int>(reader.integer("no_rope_every", {0, kMostLayers}).value_or(0));
   if (auto bias = reader.mapping("bias")) {
     model.bias_qkv = bias->boolean("qkv").value_or(model.bias_qkv);
     model.bias_attention_out = bias->boolean("attention_out").value_or(model.bias_attention_out);
@@ -61,7 +63,7 @@ void read_blocks(MappingReader& reader, ModelSpec& model) {
 void refuse_missing_features(MappingReader& reader) {
   for (const char* flag :
        {"qk_norm", "parallel_residual", "shared_residual_norm", "embedding_norm", "sliding_window",
-        "chunked_attention", "no_rope_every", "attention_softcap", "logit_softcap", "qkv_clip"}) {
+        "chunked_attention", "attention_softcap", "logit_softcap", "qkv_clip"}) {
     reader.not_built(flag, {"false", "none"});
   }
   reader.not_built("embedding_scale", {"1"});

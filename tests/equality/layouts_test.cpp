@@ -80,6 +80,18 @@ TEST(Layouts, MixedModelEqualsOneRank) {
   expect_same_gradients(train(job, {.tp = 2, .pp = 2, .sequence_parallel = true}, 1), plain);
 }
 
+// Two kinds of layers: every third has no positions.
+TEST(Layouts, LayersOfTwoKindsEqualOneRank) {
+  planner::JobSpec job = training_job(false);
+  job.model.no_rope_every = 3;
+  const Outcome one_rank = train(job, {}, 1);
+  for (const Degrees degrees : {Degrees{.tp = 2, .sequence_parallel = true}, Degrees{.pp = 4},
+                                Degrees{.tp = 2, .pp = 2, .vpp = 2, .dp = 2}}) {
+    SCOPED_TRACE(name_of(degrees));
+    expect_same_gradients(train(job, degrees, 1), one_rank);
+  }
+}
+
 TEST(Layouts, SeveralSequencesInAMicroBatchEqualOneRank) {
   const planner::JobSpec job = training_job(false);
   planner::Strategy one = strategy_of(job, {});

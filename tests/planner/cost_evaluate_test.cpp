@@ -65,10 +65,18 @@ TEST(Evaluate, MemoryComposesBlockByBlock) {
     const Evaluation e = evaluate(setting.costs, strategy);
     ASSERT_EQ(e.memory.size(), lines.ranks.size());
     for (std::size_t r = 0; r < lines.ranks.size(); ++r) {
-      Bytes bytes = lines.ranks[r].fixed_memory;
-      for (std::size_t c = 0; c < lines.ranks[r].layer_memory.size(); ++c) {
-        bytes += lines.ranks[r].layer_memory[c] * strategy.stages[c * lines.ranks.size() + r];
+      const RankLine& rank = lines.ranks[r];
+      Bytes bytes = rank.fixed_memory, scratch = rank.scratch;
+      std::size_t layer = 0;
+      for (std::size_t stage = 0; stage < strategy.stages.size(); ++stage) {
+        for (int n = 0; n < strategy.stages[stage]; ++n, ++layer) {
+          if (stage % lines.ranks.size() != r) continue;
+          const auto kind = static_cast<std::size_t>(lines.layers[layer]);
+          bytes += rank.layer_memory[stage / lines.ranks.size()][kind];
+          scratch = std::max(scratch, lines.layer_scratch[kind]);
+        }
       }
+      bytes += scratch;
       EXPECT_EQ(bytes, e.memory[r].total) << "rank " << r;
     }
   });

@@ -107,11 +107,14 @@ inline std::vector<int> random_cut(std::mt19937& random, int layers, int stages)
   return cut;
 }
 
+// Untied, tied, and with two kinds of layers, one of each strategy.
 inline void for_each_strategy(const std::function<void(Setting&, const Strategy&)>& visit) {
-  for (const bool is_tied : {false, true}) {
-    Setting setting(small_job(is_tied));
+  for (const char* variant : {"untied", "tied", "mixed"}) {
+    JobSpec job = small_job(variant == std::string("tied"));
+    if (variant == std::string("mixed")) job.model.no_rope_every = 3;
+    Setting setting(std::move(job));
     for (const Strategy& strategy : strategies(setting.job)) {
-      SCOPED_TRACE(summary(strategy) + (is_tied ? " tied" : ""));
+      SCOPED_TRACE(summary(strategy) + " " + variant);
       visit(setting, strategy);
     }
   }
