@@ -77,7 +77,7 @@ std::int64_t parameter_count(const ModelGraph& graph, const Extents& extents) {
   for (const BlockKindId kind : graph.chain) {
     const Block& block = graph.kinds[kind];
     for (const Parameter& parameter : block.parameters) {
-      if (parameter.is_tied && has_tied) continue;
+      if (parameter.is_shifted || (parameter.is_tied && has_tied)) continue;
       has_tied = has_tied || parameter.is_tied;
       total += extents.product(block.tensors[parameter.weight].letters);
     }

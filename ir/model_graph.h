@@ -55,6 +55,9 @@ struct Parameter {
   double initial = 0;  // the value, or the standard deviation
   bool weight_decay = false;
   bool is_tied = false;  // one tensor of the model, used by the embedding and by the head
+  // Moved by shift_bias after each step instead of by the optimizer; its "gradient" is the number
+  // of tokens that each expert got. In no norm, and no weight in counts of parameters.
+  bool is_shifted = false;
   bool operator==(const Parameter&) const = default;
 };
 
@@ -83,6 +86,9 @@ struct ModelGraph {
   Table<BlockKindId, Block> kinds;
   std::vector<BlockKindId> chain;  // embedding, layers, head
   int layers = 0;                  // chain.size() - 2
+  // Of a layer of experts (planner/lower/experts.h): rows that a rank plans for as a multiple of
+  // the mean, 0 for as many as there can be; and those of the busiest rank, for times.
+  double row_factor = 0, imbalance = 1;
   bool operator==(const ModelGraph&) const = default;
 };
 

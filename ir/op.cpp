@@ -29,9 +29,20 @@ constexpr std::array kOps = {
     OpInfo{OpKind::Gelu, "gelu", "sbf->sbf", true, "", None, false, 0, 10},
     OpInfo{OpKind::SwiGlu, "swiglu", "sbf,sbf->sbf", true, "", None, false, 0, 6},
     OpInfo{OpKind::Add, "add", "sbh,sbh->sbh", true, "", None, true, 1, 1},
+    OpInfo{OpKind::Copy, "copy", "sbh->sbh", true, "", None, true, 0, 0},
     OpInfo{OpKind::VocabMax, "vocab_max", "sbv->sb", false, "", Max, false, 0, 1},
     OpInfo{OpKind::VocabSumExp, "vocab_sum_exp", "sbv,sb,sb->sb,sb", false, "", Sum, false, 0, 4},
     OpInfo{OpKind::TokenLoss, "token_loss", "sb,sb,sb,sb,->", false, "", Sum, false, 1, 3},
+    OpInfo{OpKind::Route, "route", "sbe->sbk,sbk", true, "ek", None, false, 0, 8},
+    OpInfo{OpKind::ExpertLoad, "expert_load", "sbe,sbk->be,be", false, "ek", Sum, false, 0, 4},
+    OpInfo{OpKind::BalanceLoss, "balance_loss", "be,be->", false, "e", Sum, false, 1, 2},
+    OpInfo{OpKind::RouterZLoss, "router_z_loss", "sbe->", false, "e", Sum, false, 1, 4},
+    OpInfo{OpKind::CountExperts, "count_experts", "sbk->e", false, "ek", Sum, false, 1, 0},
+    OpInfo{OpKind::SortRows, "sort_rows", "sbk->sbk,ze", false, "ek", None, false, 0, 0},
+    OpInfo{OpKind::TakeRows, "take_rows", "sbh,sbk->ah", false, "hk", None, false, 0, 0},
+    OpInfo{OpKind::GroupedMatMul, "grouped_matmul", "ch,xmh,yx->cm", true, "", Sum, true, 1, 2},
+    OpInfo{OpKind::GroupedSwiGlu, "grouped_swiglu", "cm,cm,yx->cm", false, "", None, false, 0, 6},
+    OpInfo{OpKind::CombineRows, "combine_rows", "uh,sbk,sbk->sbh", false, "hk", None, false, 0, 0},
 
     OpInfo{OpKind::CrossEntropyBackward, "cross_entropy_backward", "sbv,sb,sb,sb,->sbv", false, "",
            None, false, 0, 4},
@@ -51,23 +62,33 @@ constexpr std::array kOps = {
     OpInfo{OpKind::GeluBackward, "gelu_backward", "sbf,sbf->sbf", true, "", None, false, 0, 14},
     OpInfo{OpKind::SwiGluBackward, "swiglu_backward", "sbf,sbf,sbf->sbf,sbf", true, "", None, false,
            0, 12},
+    OpInfo{OpKind::RouteBackward, "route_backward", "sbk,sbe,sbk->sbe", true, "ek", None, false, 0,
+           16},
+    OpInfo{OpKind::SumRows, "sum_rows", "uh,sbk->sbh", false, "hk", None, false, 1, 0},
+    OpInfo{OpKind::GroupedSwiGluBackward, "grouped_swiglu_backward", "cm,cm,cm,yx->cm,cm", false,
+           "", None, false, 0, 12},
+    OpInfo{OpKind::CombineRowsBackward, "combine_rows_backward", "sbh,uh,sbk,sbk->ah,sbk", false,
+           "hk", None, false, 0, 0},
 
     OpInfo{OpKind::Fill, "fill", "->n", true, "", None, false, 0, 0},
     OpInfo{OpKind::InitNormal, "init_normal", "->n", true, "", None, false, 0, 0},
     OpInfo{OpKind::SquareSum, "square_sum", "n->", true, "", Sum, false, 1, 2},
     OpInfo{OpKind::AdamW, "adamw", "n,->n,n,n", false, "", None, false, 7, 14},
     OpInfo{OpKind::Sgd, "sgd", "n,->n,n", false, "", None, false, 3, 6},
+    OpInfo{OpKind::ShiftBias, "shift_bias", "n->n", true, "n", None, false, 1, 2},
 
     OpInfo{OpKind::AllReduce, "all_reduce", "n->n", true, "", None, false, 0, 0},
     OpInfo{OpKind::ReduceScatter, "reduce_scatter", "n->m", true, "", None, false, 0, 0},
     OpInfo{OpKind::AllGather, "all_gather", "m->n", true, "", None, false, 0, 0},
+    OpInfo{OpKind::AllToAll, "all_to_all", "m->n", true, "", None, false, 0, 0},
+    OpInfo{OpKind::AllToAllV, "all_to_all_v", "ah,ze,yx->ch", true, "", None, true, 0, 0},
 };
 
 constexpr bool table_follows_enum() {
   for (std::size_t i = 0; i < kOps.size(); ++i) {
     if (static_cast<std::size_t>(kOps[i].kind) != i) return false;
   }
-  return kOps.size() == static_cast<std::size_t>(OpKind::AllGather) + 1;
+  return kOps.size() == static_cast<std::size_t>(OpKind::AllToAllV) + 1;
 }
 static_assert(table_follows_enum());
 
@@ -112,7 +133,7 @@ std::span<const OpInfo> all_ops() {
 }
 
 bool is_collective(OpKind kind) {
-  return kind == OpKind::AllReduce || kind == OpKind::ReduceScatter || kind == OpKind::AllGather;
+  return kind >= OpKind::AllReduce;
 }
 
 std::optional<Index> parse_index(std::string_view text) {
@@ -179,6 +200,22 @@ std::string contracted_letters(const Index& index) {
   return letters;
 }
 
+// Letters that count no work of their own.
+static std::string_view ignored_letters(OpKind kind) {
+  switch (kind) {
+    case OpKind::Route:
+    case OpKind::RouteBackward:
+    case OpKind::ExpertLoad:
+      return "k";
+    case OpKind::GroupedMatMul:
+    case OpKind::GroupedSwiGlu:
+    case OpKind::GroupedSwiGluBackward:
+      return "xy";
+    default:
+      return "";
+  }
+}
+
 Flops flops(OpKind kind, const Index& index, const Extents& extents, const Attributes& attributes) {
   std::string letters;
   const auto add = [&](const std::string& operand) {
@@ -188,8 +225,14 @@ Flops flops(OpKind kind, const Index& index, const Extents& extents, const Attri
   };
   for (const std::string& input : index.inputs) add(input);
   for (const std::string& output : index.outputs) add(output);
+  // Each token goes to k of the experts, each row through one of them.
+  const std::string_view ignored = ignored_letters(kind);
   double points = 1;
-  for (const char letter : letters) points *= static_cast<double>(extents[letter]);
+  for (const char letter : letters) {
+    if (ignored.find(letter) == std::string_view::npos) {
+      points *= static_cast<double>(extents[letter]);
+    }
+  }
   if (kind == OpKind::AddPosition || kind == OpKind::AddPositionBackward) {
     // The table's rows are looked up, not multiplied.
     points /= static_cast<double>(std::max<std::int64_t>(extents['p'], 1));
@@ -212,6 +255,26 @@ DType input_dtype(OpKind kind, std::size_t position) {
     case OpKind::AdamW:
     case OpKind::Sgd:
       return position == 1 ? DType::Fp64 : DType::Fp32;
+    case OpKind::CountExperts:
+    case OpKind::SortRows:
+    case OpKind::AllToAll:
+      return DType::Int32;
+    case OpKind::ExpertLoad:
+    case OpKind::TakeRows:
+    case OpKind::SumRows:
+      return position == 1 ? DType::Int32 : DType::Fp32;
+    case OpKind::GroupedMatMul:
+    case OpKind::GroupedSwiGlu:
+    case OpKind::RouteBackward:
+      return position == 2 ? DType::Int32 : DType::Fp32;
+    case OpKind::GroupedSwiGluBackward:
+      return position == 3 ? DType::Int32 : DType::Fp32;
+    case OpKind::CombineRows:  // rows, where they lie, weights
+      return position == 1 ? DType::Int32 : DType::Fp32;
+    case OpKind::CombineRowsBackward:
+      return position == 2 ? DType::Int32 : DType::Fp32;
+    case OpKind::AllToAllV:
+      return position > 0 ? DType::Int32 : DType::Fp32;
     default:
       return DType::Fp32;
   }
@@ -225,9 +288,15 @@ DType output_dtype(OpKind kind, std::size_t position) {
     case OpKind::CountTokens:
     case OpKind::SquareSum:
     case OpKind::TokenLoss:
+    case OpKind::BalanceLoss:
+    case OpKind::RouterZLoss:
       return DType::Fp64;
+    case OpKind::SortRows:
+    case OpKind::AllToAll:
+      return DType::Int32;
+    case OpKind::Route:
+      return position == 1 ? DType::Int32 : DType::Fp32;
     default:
-      static_cast<void>(position);
       return DType::Fp32;
   }
 }

@@ -11,6 +11,9 @@
 // Letters that the planner uses:  s sequence  t sequence of keys  b micro-batch  h hidden
 //   g kv head (query group)  r query heads per kv head  d head_dim  f ffn_hidden  v vocabulary
 //   p position table  n elements of a flat bucket
+// and for a layer of experts (planner/model/build_experts.h tells what flows where):
+//   e experts  k choices per token  a rows sent  z ranks that count them  u rows returned
+//   c rows of an expert's rank  y ranks that they come from  x experts held  m their ffn_hidden
 // Activations are laid out sequence first, so that a split of the sequence is contiguous.
 #pragma once
 
@@ -44,9 +47,20 @@ enum class OpKind : std::uint8_t {
   Gelu,
   SwiGlu,
   Add,
+  Copy,
   VocabMax,
   VocabSumExp,
   TokenLoss,
+  Route,
+  ExpertLoad,
+  BalanceLoss,
+  RouterZLoss,
+  CountExperts,
+  SortRows,
+  TakeRows,
+  GroupedMatMul,
+  GroupedSwiGlu,
+  CombineRows,
   // Backward.
   CrossEntropyBackward,
   EmbeddingBackward,
@@ -58,16 +72,23 @@ enum class OpKind : std::uint8_t {
   GeluTanhBackward,
   GeluBackward,
   SwiGluBackward,
+  RouteBackward,
+  SumRows,
+  GroupedSwiGluBackward,
+  CombineRowsBackward,
   // Initialization and update.
   Fill,
   InitNormal,
   SquareSum,
   AdamW,
   Sgd,
+  ShiftBias,
   // Collectives, along a group that the op instance names.
   AllReduce,
   ReduceScatter,
   AllGather,
+  AllToAll,
+  AllToAllV,
 };
 
 // How the parts that a split contracted letter leaves are combined.
@@ -93,18 +114,26 @@ bool is_collective(OpKind kind);
 // Numbers that an op instance may carry; an op reads those that its kernel's header names.
 struct Attributes {
   double epsilon = 0;               // norms, AdamW
-  double scale = 0;                 // attention: factor on the scores
+  double scale = 0;                 // attention: factor on the scores; route: on the weights;
+                                    // balance_loss, router_z_loss: on the loss
   double theta = 0;                 // rope: base of the frequencies
   double value = 0;                 // fill: the value; init_normal: the standard deviation
   double beta1 = 0, beta2 = 0;      // AdamW; beta1 is SGD's momentum
   double clip = 0;                  // AdamW, SGD: largest global gradient norm, 0 for none
+  double balance = 0, z = 0;        // route_backward: scale of balance_loss and router_z_loss
   std::int64_t limit = 0;           // vocabulary ops: first padded row; inputs: micro-batches
-  std::int64_t stride = 0;          // inputs: samples of the global batch between micro-batches
+  std::int64_t stride = 0;          // inputs: samples of the global batch between micro-batches;
+                                    // all_to_all_v: members between holders of other experts
+  std::int64_t groups = 0;          // route: of experts, 0 for none
+  std::int64_t group_limit = 0;     // route: how many of them a token may use
   std::uint32_t accumulate = 0;     // bit i: output i is added to
   bool causal = false;              // attention
   bool inverse = false;             // rope: rotate back (its backward)
   bool interleaved = false;         // rope: pairs (2j, 2j+1) instead of (j, j + d/2)
   bool decay = false;               // AdamW, SGD: apply the weight decay
+  bool sigmoid = false;             // route: scores are sigmoids, not a softmax
+  bool over_all = false;            // route: softmax over all experts, not over the chosen ones
+  bool normalize = false;           // route: weights of a token sum to scale
   Combine combine = Combine::None;  // all_reduce, reduce_scatter
   bool operator==(const Attributes&) const = default;
 };

@@ -28,7 +28,8 @@ std::string home_name(Home home) {
 }
 
 // "[1024/tp,1,768]": local sizes, each split dimension with the axes that split it.
-std::string print_shape(const Mesh& mesh, const LocalTensor& tensor) {
+std::string print_shape(const PartitionedGraph& graph, const LocalTensor& tensor) {
+  const Mesh& mesh = mesh_of(graph, tensor.sharding.mesh);
   std::string text = "[";
   for (std::size_t i = 0; i < tensor.shape.size(); ++i) {
     if (i > 0) text += ",";
@@ -43,10 +44,12 @@ std::string print_shape(const Mesh& mesh, const LocalTensor& tensor) {
   return text;
 }
 
-std::string print_op(const Mesh& mesh, const PartitionedBlock& block, const LocalOp& op) {
+std::string print_op(const PartitionedGraph& graph, const PartitionedBlock& block,
+                     const LocalOp& op) {
+  const Mesh& mesh = graph.mesh;
   std::string text = "    " + std::string(info(op.kind).name);
   if (is_collective(op.kind)) {
-    text += " along " + to_string(mesh, *op.group);
+    text += " along " + to_string(mesh_of(graph, op.group->mesh), *op.group);
   } else {
     text += " " + op.index;
   }
@@ -69,6 +72,22 @@ AxisSet sharded(const Sharding& sharding) {
   AxisSet axes;
   for (const AxisSet dimension : sharding.axes) axes = axes | dimension;
   return axes;
+}
+
+const Mesh& mesh_of(const PartitionedGraph& graph, int mesh) {
+  return mesh == 0 ? graph.mesh : graph.experts;
+}
+
+AxisSet within_stage(const PartitionedGraph& graph, int mesh) {
+  const std::vector<Axis>& axes = mesh_of(graph, mesh).axes;
+  const std::string& pipeline = to_string(graph.mesh, graph.pipeline);
+  AxisSet result;
+  for (std::size_t i = 0; i < axes.size(); ++i) {
+    if (axes[i].size > 1 && axes[i].name != pipeline) {
+      result = result | AxisSet::of(static_cast<int>(i));
+    }
+  }
+  return result;
 }
 
 std::int64_t bucket_elements(const PartitionedBlock& block, const BucketClass& bucket) {
@@ -97,6 +116,9 @@ std::string print(const PartitionedGraph& graph) {
   std::string text = "partitioned graph, one rank's parts\n  mesh:";
   for (const Axis& axis : graph.mesh.axes)
     text += " " + axis.name + "=" + std::to_string(axis.size);
+  if (!graph.experts.axes.empty()) text += "\n  mesh of experts:";
+  for (const Axis& axis : graph.experts.axes)
+    text += " " + axis.name + "=" + std::to_string(axis.size);
   std::vector<std::string> names;
   for (const BlockKindId kind : graph.chain) names.push_back(graph.kinds[kind].name);
   text += "\n  chain: " + chain_text(names) + "\n";
@@ -104,17 +126,16 @@ std::string print(const PartitionedGraph& graph) {
     text += "\nblock " + block.name + ": " + to_string(block.saved) + " saved per micro-batch, " +
             to_string(std::max(block.forward_scratch, block.backward_scratch)) + " scratch\n";
     for (const LocalTensor& tensor : block.tensors) {
-      text +=
-          "  " + home_name(tensor.home) + " " + tensor.name + " " + print_shape(graph.mesh, tensor);
+      text += "  " + home_name(tensor.home) + " " + tensor.name + " " + print_shape(graph, tensor);
       if (tensor.home == Home::Saved || tensor.home == Home::Scratch) {
         text += " at " + std::to_string(tensor.offset.count());
       }
       text += "\n";
     }
     text += "  forward\n";
-    for (const LocalOp& op : block.forward) text += print_op(graph.mesh, block, op);
+    for (const LocalOp& op : block.forward) text += print_op(graph, block, op);
     text += "  backward\n";
-    for (const LocalOp& op : block.backward) text += print_op(graph.mesh, block, op);
+    for (const LocalOp& op : block.backward) text += print_op(graph, block, op);
   }
   return text;
 }

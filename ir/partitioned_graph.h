@@ -19,6 +19,7 @@ struct Sharding {
   std::vector<AxisSet> axes;
   AxisSet partial;
   Combine combine = Combine::None;  // how the addends combine
+  int mesh = 0;                     // whose axes: PartitionedGraph::mesh or experts
   bool operator==(const Sharding&) const = default;
 };
 AxisSet sharded(const Sharding& sharding);  // union of all axes of dimensions
@@ -62,7 +63,9 @@ struct BucketClass {
   AxisSet sharded;  // axes that split the parameters
   AxisSet reduce;   // axes along which gradients are addends
   bool weight_decay = false;
-  bool is_tied = false;  // also summed over the stages that hold a copy
+  bool is_tied = false;     // also summed over the stages that hold a copy
+  bool is_shifted = false;  // see Parameter in ir/model_graph.h
+  int mesh = 0;             // whose axes
   bool operator==(const BucketClass&) const = default;
   auto operator<=>(const BucketClass&) const = default;
 };
@@ -91,15 +94,21 @@ struct PartitionedBlock {
 
 struct PartitionedGraph {
   Mesh mesh;           // all axes, outermost first
+  Mesh experts;        // of the same ranks; no axes where it isn't used
   AxisSet pipeline;    // the axis along which blocks are cut
   Extents extents;     // global, padded
   Shape stream_shape;  // local shape of the residual stream
   Sharding stream_sharding;
   std::int64_t micro_batch = 0;
+  double expected_rows = 0;  // of the letter c on the busiest rank, as a share of those planned
   Table<BlockKindId, PartitionedBlock> kinds;
   std::vector<BlockKindId> chain;
   int layers = 0;
 };
+
+const Mesh& mesh_of(const PartitionedGraph& graph, int mesh);  // 0 or 1
+// Axes of more than one rank inside a stage.
+AxisSet within_stage(const PartitionedGraph& graph, int mesh);
 
 // A flat bucket's element count for one class over a run of blocks: each parameter starts at a
 // multiple of kBucketAlignmentElements.

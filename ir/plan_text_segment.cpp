@@ -16,22 +16,35 @@ struct RealAttribute {
   double Attributes::*field;
 };
 constexpr RealAttribute kReals[] = {
-    {"epsilon", &Attributes::epsilon}, {"scale", &Attributes::scale}, {"theta", &Attributes::theta},
-    {"value", &Attributes::value},     {"beta1", &Attributes::beta1}, {"beta2", &Attributes::beta2},
-    {"clip", &Attributes::clip}};
+    {"epsilon", &Attributes::epsilon}, {"scale", &Attributes::scale},
+    {"theta", &Attributes::theta},     {"value", &Attributes::value},
+    {"beta1", &Attributes::beta1},     {"beta2", &Attributes::beta2},
+    {"clip", &Attributes::clip},       {"z", &Attributes::z},
+    {"balance", &Attributes::balance}};
+
+struct IntegerAttribute {
+  std::string_view key;
+  std::int64_t Attributes::*field;
+};
+constexpr IntegerAttribute kIntegers[] = {{"limit", &Attributes::limit},
+                                          {"stride", &Attributes::stride},
+                                          {"groups", &Attributes::groups},
+                                          {"group_limit", &Attributes::group_limit}};
 
 struct FlagAttribute {
   std::string_view key;
   bool Attributes::*field;
 };
-constexpr FlagAttribute kFlags[] = {{"causal", &Attributes::causal},
-                                    {"inverse", &Attributes::inverse},
-                                    {"interleaved", &Attributes::interleaved},
-                                    {"decay", &Attributes::decay}};
+constexpr FlagAttribute kFlags[] = {
+    {"causal", &Attributes::causal},           {"inverse", &Attributes::inverse},
+    {"interleaved", &Attributes::interleaved}, {"decay", &Attributes::decay},
+    {"sigmoid", &Attributes::sigmoid},         {"over_all", &Attributes::over_all},
+    {"normalize", &Attributes::normalize}};
 
 constexpr std::string_view kAttributes =
-    "attributes are epsilon= scale= theta= value= beta1= beta2= clip= limit= stride= causal "
-    "inverse interleaved decay sum max accumulate mesh= origin= owner= along=";
+    "attributes are epsilon= scale= theta= value= beta1= beta2= clip= z= balance= limit= stride= "
+    "groups= group_limit= causal inverse interleaved decay sigmoid over_all normalize sum max "
+    "accumulate mesh= origin= owner= along=";
 
 }  // namespace
 
@@ -91,11 +104,10 @@ bool PlanParser::attribute(TextCursor& line, Op& op) {
   for (const FlagAttribute& flag : kFlags) {
     if (line.accept_word(flag.key)) return attributes.*flag.field = true;
   }
-  if (line.accept_key("limit")) {
-    return store(attributes.limit, line.integer("the limit", kLeast, kMost));
-  }
-  if (line.accept_key("stride")) {
-    return store(attributes.stride, line.integer("the stride", kLeast, kMost));
+  for (const IntegerAttribute& integer : kIntegers) {
+    if (line.accept_key(integer.key)) {
+      return store(attributes.*integer.field, line.integer("a number", kLeast, kMost));
+    }
   }
   if (line.accept_word("accumulate")) return attributes.accumulate = 1, true;
   if (line.accept_word("sum")) return attributes.combine = Combine::Sum, true;

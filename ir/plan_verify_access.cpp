@@ -20,6 +20,9 @@ bool may_be_in_place(OpKind kind) {
     case OpKind::GeluTanhBackward:
     case OpKind::GeluBackward:
     case OpKind::SwiGluBackward:
+    case OpKind::GroupedSwiGlu:
+    case OpKind::GroupedSwiGluBackward:
+    case OpKind::Copy:
     case OpKind::AllReduce:
       return true;
     default:

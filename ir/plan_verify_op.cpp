@@ -23,7 +23,8 @@ class Indices {
 // The element types that an operand may have; most ops have one.
 bool accepts(OpKind kind, DType dtype, DType wanted) {
   if (dtype == wanted) return true;
-  return (is_collective(kind) || kind == OpKind::Fill) && dtype == DType::Fp64;
+  const bool is_any = is_collective(kind) && kind != OpKind::AllToAllV;
+  return (is_any || kind == OpKind::Fill) && dtype == DType::Fp64;
 }
 
 class OpCheck {
@@ -76,8 +77,9 @@ class OpCheck {
     if (!index) return fail(quote(op.index) + " are no letters of an op"), false;
     if (is_collective(op.kind)) {
       // Letters say nothing about a collective; the sizes are compared with the group's.
-      if (op.inputs.size() == 1 && op.outputs.size() == 1) return true;
-      return fail("a collective has one input and one output"), false;
+      const std::size_t inputs = op.kind == OpKind::AllToAllV ? 3 : 1;
+      if (op.inputs.size() == inputs && op.outputs.size() == 1) return true;
+      return fail("it takes " + std::to_string(inputs) + " inputs and 1 output"), false;
     }
     if (!may_have(op, *index)) {
       fail("the letters " + quote(op.index) + " are not " + quote(info(op.kind).index));
@@ -97,8 +99,10 @@ class OpCheck {
     if (op.index == known.index) return true;
     if (op.kind == OpKind::Sgd) return op.index == "n,->n";  // without momentum
     const std::optional<Index>& own = indices_.of(std::string(known.index));
-    // A matmul takes a bias as its third operand.
-    const std::size_t more = op.kind == OpKind::MatMul ? 1 : 0;
+    // A bias of the product or of the scores, the load of the experts.
+    const bool takes_more =
+        op.kind == OpKind::MatMul || op.kind == OpKind::Route || op.kind == OpKind::RouteBackward;
+    const std::size_t more = takes_more ? 1 : 0;
     return known.flexible && index.outputs.size() == own->outputs.size() &&
            index.inputs.size() >= own->inputs.size() &&
            index.inputs.size() <= own->inputs.size() + more;
@@ -136,7 +140,7 @@ class OpCheck {
     const Buffer& in = buffer(op.inputs.front());
     const Buffer& out = buffer(op.outputs.front());
     if (in.dtype != out.dtype) return fail("input and output have two element types");
-    const bool combines = op.kind != OpKind::AllGather;
+    const bool combines = op.kind == OpKind::AllReduce || op.kind == OpKind::ReduceScatter;
     const Combine combine = op.attributes.combine;
     if (combines == (combine == Combine::None)) {
       fail(combines ? "it doesn't say how the parts are combined" : "there is nothing to combine",
@@ -152,6 +156,8 @@ class OpCheck {
       }
       return;
     }
+    if (op.kind == OpKind::AllToAll) return all_to_all(in, out, size);
+    if (op.kind == OpKind::AllToAllV) return all_to_all_v(op, size);
     const Shape& whole = op.kind == OpKind::AllGather ? out.shape : in.shape;
     const Shape& part = op.kind == OpKind::AllGather ? in.shape : out.shape;
     const bool fits = !whole.empty() && whole.size() == part.size() &&
@@ -161,6 +167,41 @@ class OpCheck {
     fail("the whole of " + to_string(whole) + " is not " + std::to_string(size) + " parts of " +
              to_string(part) + " along '" + to_string(mesh, *op.group) + "'",
          "the first dimension is the part's times the size of the group");
+  }
+
+  void all_to_all(const Buffer& in, const Buffer& out, std::int64_t size) {
+    const std::int64_t received = element_count(out.shape);
+    if (received % size != 0) {
+      fail(std::to_string(received) + " elements are not received from " + std::to_string(size) +
+           " members alike");
+    }
+    // Holders of the same experts are told the same.
+    const std::int64_t part = received / size, sent = element_count(in.shape);
+    if (part == 0 || sent % part != 0 || size % (sent / part) != 0) {
+      fail("input " + to_string(in.shape) + " is not the parts of " + std::to_string(size) +
+           " members that each get " + std::to_string(part));
+    }
+  }
+
+  // Rows, how many are sent to each expert, how many come from each member -> rows.
+  void all_to_all_v(const Op& op, std::int64_t size) {
+    const Buffer& in = buffer(op.inputs[0]);
+    const Buffer& out = buffer(op.outputs[0]);
+    const std::int64_t experts = element_count(buffer(op.inputs[1]).shape);
+    const Shape& received = buffer(op.inputs[2]).shape;
+    const bool has_counts = received.size() == 2 && received[0] == size && received[1] > 0 &&
+                            experts % received[1] == 0 && size % (experts / received[1]) == 0;
+    if (!has_counts) {
+      return fail("counts of " + to_string(received) + " are not those of " + std::to_string(size) +
+                  " members and their share of " + std::to_string(experts) + " experts");
+    }
+    if (in.shape.size() != 2 || out.shape.size() != 2 || in.shape[1] != out.shape[1]) {
+      fail("rows of " + to_string(in.shape) + " don't become rows of " + to_string(out.shape));
+    }
+    const std::int64_t holders = experts / received[1];
+    const bool ordered = op.attributes.stride == 1 || op.attributes.stride == size / holders;
+    if (!ordered)
+      fail("stride=" + std::to_string(op.attributes.stride) + " is no order of members");
   }
 
   const Plan& plan_;

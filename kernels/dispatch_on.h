@@ -1,5 +1,6 @@
 // Which kernel each op is, the same for every machine: a backend includes this once and calls it
-// with its stream, whose launch_rows, launch_elements, launch_total, matmul and attention are
+// with its stream, whose launch_rows, launch_elements, launch_total, matmul, grouped_matmul and
+// attention are
 // found by overload resolution.
 #pragma once
 
@@ -7,7 +8,9 @@
 #include "kernels/activation.h"
 #include "kernels/elementwise.h"
 #include "kernels/embedding.h"
+#include "kernels/grouped.h"
 #include "kernels/input.h"
+#include "kernels/load.h"
 #include "kernels/loss.h"
 #include "kernels/norm.h"
 #include "kernels/norm_backward.h"
@@ -15,6 +18,8 @@
 #include "kernels/position.h"
 #include "kernels/random.h"
 #include "kernels/rope.h"
+#include "kernels/route.h"
+#include "kernels/rows.h"
 
 namespace mega::kernels {
 
@@ -38,9 +43,20 @@ void dispatch_on(Stream& stream, const Call& call) {
     case Gelu: return activation<GeluEach>(stream, call);
     case SwiGlu: return activation_of_two<SwiGluEach>(stream, call);
     case Add: return add(stream, call);
+    case Copy: return copy(stream, call);
     case VocabMax: return vocab_max(stream, call);
     case VocabSumExp: return vocab_sum_exp(stream, call);
     case TokenLoss: return token_loss(stream, call);
+    case Route: return route(stream, call);
+    case ExpertLoad: return expert_load(stream, call);
+    case BalanceLoss: return balance_loss(stream, call);
+    case RouterZLoss: return router_z_loss(stream, call);
+    case CountExperts: return count_experts(stream, call);
+    case SortRows: return sort_rows(stream, call);
+    case TakeRows: return take_rows(stream, call);
+    case GroupedMatMul: return grouped_matmul(stream, call);
+    case GroupedSwiGlu: return grouped_swiglu(stream, call);
+    case CombineRows: return combine_rows(stream, call);
     case CrossEntropyBackward: return cross_entropy_backward(stream, call);
     case EmbeddingBackward: return embedding_backward(stream, call);
     case AddPositionBackward: return add_position_backward(stream, call);
@@ -51,14 +67,21 @@ void dispatch_on(Stream& stream, const Call& call) {
     case GeluTanhBackward: return activation_of_two<GeluTanhBackwardEach>(stream, call);
     case GeluBackward: return activation_of_two<GeluBackwardEach>(stream, call);
     case SwiGluBackward: return swiglu_backward(stream, call);
+    case RouteBackward: return route_backward(stream, call);
+    case SumRows: return sum_rows(stream, call);
+    case GroupedSwiGluBackward: return grouped_swiglu_backward(stream, call);
+    case CombineRowsBackward: return combine_rows_backward(stream, call);
     case Fill: return fill(stream, call);
     case InitNormal: return init_normal(stream, call);
     case SquareSum: return square_sum(stream, call);
     case AdamW: return adamw(stream, call);
     case Sgd: return sgd(stream, call);
+    case ShiftBias: return shift_bias(stream, call);
     case AllReduce:
     case ReduceScatter:
-    case AllGather: break;  // the runtime's communicators
+    case AllGather:
+    case AllToAll:
+    case AllToAllV: break;  // the runtime's communicators
       // clang-format on
   }
   MEGA_CHECK(false, "no kernel for " + std::string(info(call.kind).name));

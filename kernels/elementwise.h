@@ -1,4 +1,4 @@
-// Sums and fills, element by element: add, add_bias, bias_backward, fill.
+// Sums and fills, element by element: add, add_bias, bias_backward, copy, fill.
 // Every output may be the very buffer of an input of the same shape.
 #pragma once
 
@@ -43,6 +43,18 @@ void add(Stream& stream, const Call& call) {
   launch_elements(stream, count_of(call.outputs[0]),
                   AddEach{floats(call.inputs[0]), floats(call.inputs[1]),
                           mutable_floats(call.outputs[0]), accumulates(call, 0)});
+}
+
+struct CopyEach {
+  const float* x;
+  float* y;
+  MEGA_HD void operator()(std::int64_t i) const { y[i] = x[i]; }
+};
+
+template <class Stream>
+void copy(Stream& stream, const Call& call) {
+  launch_elements(stream, count_of(call.outputs[0]),
+                  CopyEach{floats(call.inputs[0]), mutable_floats(call.outputs[0])});
 }
 
 // y = x + bias, whose letters are the last ones of x

@@ -21,7 +21,8 @@ namespace mega::planner {
 struct Planner::State {
   explicit State(JobSpec spec)
       : job(std::move(spec)),
-        graph(add_backward(build_model(job.model, job.training.sequence_length))),
+        graph(add_backward(
+            build_model(job.model, job.training.sequence_length, job.training.global_batch))),
         costs(job, graph) {}
 
   JobSpec job;

@@ -20,7 +20,7 @@ auto parsed(const Text& text, Parse parse) {
 
 // Where the world can't be filled, the rule `world` will say so.
 int dp_of_world(const JobSpec& job, const Strategy& s) {
-  if (!job.cluster) return 1;
+  if (!job.cluster) return static_cast<int>(least_world(s) / (std::int64_t{s.tp} * s.cp * s.pp));
   std::int64_t left = job.cluster->gpus;
   for (const int degree : {s.tp, s.cp, s.pp}) left /= degree;
   return static_cast<int>(std::max<std::int64_t>(1, left));

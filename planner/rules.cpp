@@ -90,9 +90,31 @@ bool zero_group_holds(const Facts&, const Strategy& s) {
   return s.zero_group >= 1 && s.zero_group % s.cp == 0 && all % s.zero_group == 0;
 }
 
+bool experts_hold(const Facts& facts, const Strategy& s) {
+  return facts.experts == 0 ? s.ep == 1 && s.etp == 1 : facts.experts % s.ep == 0;
+}
+
+// The ranks of a stage form the expert mesh, too.
+bool expert_world_holds(const Facts& facts, const Strategy& s) {
+  return expert_ranks(facts, s) % (std::int64_t{s.pp} * s.ep * s.etp) == 0;
+}
+
+bool expert_ffn_hidden_holds(const Facts& facts, const Strategy& s) {
+  return facts.expert_ffn_hidden % s.etp == 0;
+}
+
+bool shared_ffn_hidden_holds(const Facts& facts, const Strategy& s) {
+  return facts.shared_ffn_hidden % s.tp == 0;
+}
+
+// Else ranks of one tensor group would send the same tokens.
+bool expert_tokens_hold(const Facts&, const Strategy& s) {
+  return s.ep * s.etp == 1 || s.tp == 1 || s.sequence_parallel;
+}
+
 bool is_built(const Facts&, const Strategy& s) {
   static const std::string order = Strategy().rank_order;
-  return s.cp == 1 && s.ep == 1 && s.etp == 1 && s.schedule == ScheduleKind::OneFOneB &&
+  return s.cp == 1 && s.schedule == ScheduleKind::OneFOneB &&
          s.recompute.kind == Recompute::Kind::None && s.zero == 0 && !s.overlap.parameter_gather &&
          !s.overlap.tensor && !s.overlap.expert && s.rank_order == order;
 }
@@ -123,6 +145,16 @@ constexpr std::array kRules = {
          stage_counts_hold, explain::stage_counts},
     Rule{"zero_group", "zero_group = cp * d with d a divisor of dp", zero_group_holds,
          explain::zero_group},
+    Rule{"experts", "model.moe.experts % ep = 0; ep = etp = 1 without experts", experts_hold,
+         explain::experts},
+    Rule{"expert_world", "the GPUs of the cluster % (pp * ep * etp) = 0", expert_world_holds,
+         explain::expert_world},
+    Rule{"expert_ffn_hidden", "model.moe.ffn_hidden % etp = 0", expert_ffn_hidden_holds,
+         explain::expert_ffn_hidden},
+    Rule{"shared_ffn_hidden", "model.moe.shared_ffn_hidden % tp = 0", shared_ffn_hidden_holds,
+         explain::shared_ffn_hidden},
+    Rule{"expert_tokens", "sequence_parallel where tp > 1 and ep * etp > 1", expert_tokens_hold,
+         explain::expert_tokens},
     Rule{"not_built", "only values that this version has", is_built, explain::not_built},
 };
 
@@ -140,6 +172,10 @@ std::int64_t ranks_of(const Strategy& s) {
   return product;
 }
 
+std::int64_t expert_ranks(const Facts& facts, const Strategy& s) {
+  return facts.gpus > 0 ? facts.gpus : ranks_of(s);
+}
+
 Facts facts_of(const JobSpec& job) {
   MEGA_CHECK(job.model.kv_heads > 0, "a model that was never read: no kv heads");
   Facts facts;
@@ -147,6 +183,12 @@ Facts facts_of(const JobSpec& job) {
   facts.heads = job.model.heads;
   facts.kv_heads = job.model.kv_heads;
   facts.ffn_hidden = job.model.ffn_hidden;
+  if (job.model.moe) {
+    facts.experts = job.model.moe->experts;
+    facts.expert_ffn_hidden = job.model.moe->ffn_hidden;
+    facts.shared_ffn_hidden = job.model.moe->shared_ffn_hidden;
+    facts.ffn_hidden = 0;  // no layer has it
+  }
   facts.sequence_length = job.training.sequence_length;
   facts.global_batch = job.training.global_batch;
   if (job.model.position == PositionKind::Learned) facts.position_rows = job.model.max_position;
@@ -218,7 +260,8 @@ Strategy normalised(Strategy s) {
   if (s.tp == 1) s.sequence_parallel = false;
   if (s.zero == 0) s.zero_group = 1;
   if (s.cp == 1) s.context = ContextKind::Ring;
-  if (!has_replicas) s.overlap.gradient_reduce = false;
+  // Beside backward, a reduction would race with the moves of rows among the same ranks.
+  if (!has_replicas || s.ep * s.etp > 1) s.overlap.gradient_reduce = false;
   if (!has_replicas || s.zero == 0) s.overlap.parameter_gather = false;
   if (s.tp == 1) s.overlap.tensor = false;
   if (s.pp == 1) s.overlap.pipeline = false;

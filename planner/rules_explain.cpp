@@ -267,8 +267,6 @@ RuleResult not_built(const Facts& facts) {
     result.nearest += (result.nearest.empty() ? "" : ", ") + ("layout." + key) + ": " + instead;
   };
   refuse("cp", s.cp != 1, number(s.cp), "1");
-  refuse("ep", s.ep != 1, number(s.ep), "1");
-  refuse("etp", s.etp != 1, number(s.etp), "1");
   refuse("schedule", s.schedule != built.schedule, to_string(s.schedule), "1f1b");
   refuse("recompute", s.recompute != built.recompute, to_string(s.recompute), "none");
   refuse("zero", s.zero != 0, number(s.zero), "0");

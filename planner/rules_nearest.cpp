@@ -32,16 +32,20 @@ struct SizeKey {
   std::string_view key;
   std::int64_t Facts::*size;
 };
-constexpr std::array<SizeKey, 10> kSizes = {{{"model.layers", &Facts::layers},
-                                             {"model.heads", &Facts::heads},
-                                             {"model.kv_heads", &Facts::kv_heads},
-                                             {"model.ffn_hidden", &Facts::ffn_hidden},
-                                             {"model.max_position", &Facts::position_rows},
-                                             {"training.sequence_length", &Facts::sequence_length},
-                                             {"training.global_batch", &Facts::global_batch},
-                                             {"cluster.gpus", &Facts::gpus},
-                                             {"cluster.nodes", &Facts::nodes},
-                                             {"cluster.gpus_per_node", &Facts::gpus_per_node}}};
+constexpr std::array<SizeKey, 13> kSizes = {
+    {{"model.layers", &Facts::layers},
+     {"model.heads", &Facts::heads},
+     {"model.kv_heads", &Facts::kv_heads},
+     {"model.ffn_hidden", &Facts::ffn_hidden},
+     {"model.moe.experts", &Facts::experts},
+     {"model.moe.ffn_hidden", &Facts::expert_ffn_hidden},
+     {"model.moe.shared_ffn_hidden", &Facts::shared_ffn_hidden},
+     {"model.max_position", &Facts::position_rows},
+     {"training.sequence_length", &Facts::sequence_length},
+     {"training.global_batch", &Facts::global_batch},
+     {"cluster.gpus", &Facts::gpus},
+     {"cluster.nodes", &Facts::nodes},
+     {"cluster.gpus_per_node", &Facts::gpus_per_node}}};
 
 // dp is what the world leaves, where the user didn't give it.
 void derive_dp(Facts& facts) {

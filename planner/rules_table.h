@@ -13,6 +13,7 @@ namespace mega::planner {
 // can be tried by the thousand.
 struct Facts {
   std::int64_t layers = 0, heads = 0, kv_heads = 0, ffn_hidden = 0;
+  std::int64_t experts = 0, expert_ffn_hidden = 0, shared_ffn_hidden = 0;  // 0: none
   std::int64_t sequence_length = 0, global_batch = 0;
   std::int64_t position_rows = 0;  // of a learned position table; 0 for none
   std::int64_t gpus = 0;           // 0 without a cluster
@@ -41,6 +42,9 @@ bool all_hold(const Facts& facts, const Strategy& strategy);
 inline constexpr std::int64_t kManyRanks = std::int64_t{1} << 31;
 std::int64_t ranks_of(const Strategy& strategy);
 
+// What the expert mesh covers: the cluster, or without one the ranks of the layout.
+std::int64_t expert_ranks(const Facts& facts, const Strategy& strategy);
+
 namespace explain {
 RuleResult degrees(const Facts& facts);
 RuleResult world(const Facts& facts);
@@ -56,6 +60,11 @@ RuleResult layers(const Facts& facts);
 RuleResult even_stages(const Facts& facts);
 RuleResult stage_counts(const Facts& facts);
 RuleResult zero_group(const Facts& facts);
+RuleResult experts(const Facts& facts);
+RuleResult expert_world(const Facts& facts);
+RuleResult expert_ffn_hidden(const Facts& facts);
+RuleResult shared_ffn_hidden(const Facts& facts);
+RuleResult expert_tokens(const Facts& facts);
 RuleResult not_built(const Facts& facts);
 }  // namespace explain
 

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <numeric>
 #include <utility>
 
 #include "ir/base/check.h"
@@ -50,6 +51,10 @@ auto kind_in(const Table& table, std::string_view name)
 
 int world_size(const Strategy& strategy) {
   return strategy.tp * strategy.cp * strategy.pp * strategy.dp;
+}
+
+std::int64_t least_world(const Strategy& s) {
+  return s.pp * std::lcm(std::int64_t{s.tp} * s.cp, std::int64_t{s.ep} * s.etp);
 }
 
 int micro_batches(const Strategy& strategy, std::int64_t global_batch) {

@@ -52,6 +52,8 @@ struct Strategy {
 };
 
 int world_size(const Strategy& strategy);  // tp * cp * pp * dp
+// The fewest ranks that hold both meshes, whatever dp: pp * lcm(tp * cp, ep * etp).
+std::int64_t least_world(const Strategy& strategy);
 // Micro-batches per step and data-parallel rank; global_batch must divide.
 int micro_batches(const Strategy& strategy, std::int64_t global_batch);
 

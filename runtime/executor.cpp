@@ -4,6 +4,7 @@
 #include <exception>
 #include <utility>
 
+#include "runtime/all_to_all.h"
 #include "runtime/describe.h"
 
 namespace mega::runtime {
@@ -20,6 +21,10 @@ Status run_collective(const ReadyOp& op, std::int64_t slot) {
   const std::int64_t in_count = op.inputs[0].bytes.count() / size;
   const std::int64_t out_count = op.outputs[0].bytes.count() / size;
   switch (op.call.kind) {
+    case OpKind::AllToAll:
+      return all_to_all(op, slot);
+    case OpKind::AllToAllV:
+      return all_to_all_v(op, slot);
     case OpKind::AllReduce:
       return communicator.all_reduce(out, out_count, dtype, combine);
     case OpKind::ReduceScatter:

@@ -106,6 +106,7 @@ std::string step_line(const RunFacts& facts, const StepResult& result) {
   std::string line;
   add(line, "step", std::to_string(result.step));
   add(line, "loss", number(result.loss));
+  if (result.aux_loss) add(line, "aux_loss", number(result.aux_loss));
   add(line, "grad_norm", number(result.grad_norm));
   add(line, "learning_rate", number(result.learning_rate));
   add(line, "tokens", std::to_string(facts.tokens_per_step));

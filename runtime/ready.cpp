@@ -149,6 +149,7 @@ class Resolver {
     ready.call.attributes = op.attributes;
     if (is_collective(op.kind)) {
       ready.communicator = communicator_for_({queue, *op.group});
+      ready.output_name = program_.buffers[op.outputs.front()].name;
     } else {
       const ExtentsOrMessage found = extents_of(ready.index, in_shapes, out_shapes);
       MEGA_CHECK(found.extents.has_value(), found.message);

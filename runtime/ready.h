@@ -9,6 +9,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <functional>
+#include <string>
 #include <variant>
 #include <vector>
 
@@ -34,6 +35,7 @@ struct ReadyOp {
   Index index;                           // call.index points here
   std::vector<std::int64_t> box_start;   // call.box.start points here
   Communicator* communicator = nullptr;  // of a collective
+  std::string output_name;               // its buffer, for messages
 };
 
 struct ReadySegment {

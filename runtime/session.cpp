@@ -104,6 +104,9 @@ Status Session::build() {
         std::make_unique<Executor>(plan_, number, std::move(program), *rank.device, alarm_,
                                    ExecutorOptions{options_.check, baton_.get(), options_.before});
     if (const double* loss = scalar("loss", number)) losses_.push_back({number, loss});
+    if (const double* loss = scalar("aux_loss", number)) {
+      auxiliary_losses_.push_back({number, loss});
+    }
     if (const double* sum = scalar("gradient_square_sum", number)) {
       square_sums_.push_back({number, sum});
     }
@@ -211,9 +214,11 @@ Result<StepResult> Session::train(const kernels::BatchView& batch) {
   MEGA_TRY_STATUS(run_all("train"));
   result.time = Seconds(std::chrono::duration<double>(Clock::now() - begin).count());
   if (!losses_.empty()) result.loss = *losses_.front().value;
+  if (!auxiliary_losses_.empty()) result.aux_loss = *auxiliary_losses_.front().value;
   if (!square_sums_.empty()) result.grad_norm = std::sqrt(*square_sums_.front().value);
   for (const auto& [name, value] :
-       {std::pair{"loss", result.loss}, std::pair{"gradient norm", result.grad_norm}}) {
+       {std::pair{"loss", result.loss}, std::pair{"auxiliary loss", result.aux_loss},
+        std::pair{"gradient norm", result.grad_norm}}) {
     if (value && !std::isfinite(*value)) {
       return failure(
           "step " + std::to_string(result.step) + ": the " + name + " is " + std::to_string(*value),

@@ -39,6 +39,7 @@ struct SessionOptions {
 struct StepResult {
   std::int64_t step = 0;            // 1 for the first
   std::optional<double> loss = {};  // absent when the plan has no such scalar
+  std::optional<double> aux_loss = {};
   std::optional<double> grad_norm = {};
   double learning_rate = 0;
   Seconds time;
@@ -90,7 +91,7 @@ class Session {
     int rank = 0;
     const double* value = nullptr;
   };
-  std::vector<ScalarOfRank> losses_, square_sums_;
+  std::vector<ScalarOfRank> losses_, auxiliary_losses_, square_sums_;
   std::int64_t steps_ = 0;
   bool started_ = false;
 

@@ -1,6 +1,7 @@
 #include "kernels/dispatch.h"
 
 #include "kernels/cpu/attention.h"
+#include "kernels/cpu/grouped.h"
 #include "kernels/cpu/launch.h"
 #include "kernels/cpu/matmul.h"
 #include "kernels/dispatch_on.h"

@@ -115,14 +115,16 @@ class LeastReduction {
   LeastReduction(Costs& costs, const Strategy& strategy, const Mesh& mesh)
       : costs_(costs),
         mesh_(mesh),
+        experts_(expert_mesh(strategy)),
         is_hidden_(schedule_shape(costs, strategy).overlap_gradient_reduce) {}
 
   std::int64_t operator()(const BlockCost& block) const {
     std::int64_t ns = 0;
     if (is_hidden_) return ns;
     for (const auto& [bucket, elements] : block.buckets) {
-      const std::int64_t own = reduce_ns(costs_, mesh_, bucket.reduce, elements) -
-                               reduce_ns(costs_, mesh_, bucket.reduce, 0);
+      const Mesh& mesh = bucket.mesh == 0 ? mesh_ : experts_;
+      const std::int64_t own = reduce_ns(costs_, mesh, bucket.reduce, elements) -
+                               reduce_ns(costs_, mesh, bucket.reduce, 0);
       ns += std::max<std::int64_t>(own - 1, 0);
     }
     return ns;
@@ -131,6 +133,7 @@ class LeastReduction {
  private:
   Costs& costs_;
   const Mesh& mesh_;
+  Mesh experts_;
   bool is_hidden_;
 };
 
@@ -185,7 +188,7 @@ std::int64_t least_step_ns(Costs& costs, const Strategy& strategy) {
   const std::int64_t updates =
       layers_ns(blocks, [](const BlockCost& block) { return block.update_ns; });
   fill += (blocks.embedding().update_ns + updates) / strategy.pp;
-  return std::max(least_time(lines), fill) + metrics_ns(costs, mesh);
+  return std::max(least_time(lines), fill) + metrics_ns(costs, mesh, metrics_count(blocks.graph));
 }
 
 }  // namespace

@@ -5,9 +5,28 @@
 
 namespace mega::planner {
 
+namespace {
+
+// Every member sends each other its part directly: what stays in the node and what leaves it go
+// over different links at once, and each further peer costs a message.
+Seconds all_to_all_time(const ClusterSpec& cluster, Bytes whole, const GroupSpan& span) {
+  const double part = static_cast<double>(whole.count()) / span.members;
+  const int far = span.members - span.per_node;
+  const double near_time = part * (span.per_node - 1) / rate_per_rank(cluster, Tier::Node).count();
+  const double far_time = part * far / rate_per_rank(cluster, Tier::Network).count();
+  const double latency = (span.per_node - 1) * cluster.node.latency.count() +
+                         (span.nodes - 1) * cluster.network.latency.count();
+  return Seconds(std::max(near_time, far_time) + latency);
+}
+
+}  // namespace
+
 Seconds collective_time(const ClusterSpec& cluster, OpKind kind, Bytes whole,
                         const GroupSpan& span) {
   if (span.members < 2) return Seconds(0);
+  if (kind == OpKind::AllToAll || kind == OpKind::AllToAllV) {
+    return all_to_all_time(cluster, whole, span);
+  }
   // A ring moves (n - 1) / n of the buffer over each link, once for reduce_scatter and
   // all_gather, twice for all_reduce, which is both (Patarasuk & Yuan 2009).
   const double n = span.members;

@@ -10,7 +10,8 @@
 namespace mega::planner {
 
 // `whole` is the buffer that all members together see: of an all_reduce its operand, of a
-// reduce_scatter the input, of an all_gather the output.
+// reduce_scatter the input, of an all_gather the output; of an all_to_all what one member sends or
+// receives, its own part included.
 Seconds collective_time(const ClusterSpec& cluster, OpKind kind, Bytes whole,
                         const GroupSpan& span);
 

@@ -1,6 +1,7 @@
 #include "planner/cost/costs.h"
 
 #include <algorithm>
+#include <cmath>
 #include <string>
 
 #include "ir/base/check.h"
@@ -24,7 +25,8 @@ Strategy key_of(const Strategy& strategy) {
   key.overlap = {};
   if (strategy.rank_order.starts_with("tp-cp")) {
     key.pp = 1;
-    key.dp = std::min(strategy.dp, 2);
+    // Experts need all the ranks of a stage.
+    if (strategy.ep * strategy.etp == 1) key.dp = std::min(strategy.dp, 2);
   }
   return key;
 }
@@ -33,6 +35,15 @@ Strategy key_of(const Strategy& strategy) {
 // the piece of their sum takes.
 std::int64_t floor_of(std::int64_t ns, std::int64_t ns_of_nothing) {
   return std::max<std::int64_t>(ns - ns_of_nothing - 1, 0);
+}
+
+// Local sizes, but of rows that go to experts as many as the busiest rank is expected to get.
+Shape expected_shape(const PartitionedGraph& graph, const LocalTensor& tensor) {
+  Shape shape = tensor.shape;
+  if (tensor.letters.starts_with('c')) {
+    shape[0] = std::llround(std::ceil(graph.expected_rows * static_cast<double>(shape[0])));
+  }
+  return shape;
 }
 
 // Instructions of all simulators that are kept at once: some hundred megabytes.
@@ -59,39 +70,63 @@ const BlockCosts& Costs::blocks(const Strategy& strategy) {
   return blocks_.emplace(key, std::move(costs)).first->second;
 }
 
+std::int64_t Costs::collective_of(const PartitionedGraph& graph, const PartitionedBlock& block,
+                                  const LocalOp& op) {
+  const LocalTensor& in = block.tensors[op.inputs[0]];
+  const LocalTensor& out = block.tensors[op.outputs[0]];
+  Bytes whole = std::max(bytes_of(in.dtype, in.shape), bytes_of(out.dtype, out.shape));
+  if (op.kind == OpKind::AllToAllV) {
+    const LocalTensor& held = op.attributes.inverse ? in : out;
+    whole = bytes_of(held.dtype, expected_shape(graph, held));
+  }
+  return collective_ns(op.kind, whole, mesh_of(graph, op.group->mesh), *op.group);
+}
+
 BlockCost Costs::cost_of(const PartitionedGraph& graph, const PartitionedBlock& block) {
   BlockCost cost;
+  // Memory holds the rows that are planned, time is spent on those that are expected.
   const auto shapes = [&](const std::vector<TensorId>& ids) {
     std::vector<Shape> result;
-    for (const TensorId id : ids) result.push_back(block.tensors[id].shape);
+    for (const TensorId id : ids) {
+      result.push_back(expected_shape(graph, block.tensors[id]));
+    }
     return result;
   };
-  const auto add = [&](const LocalOp& op, std::int64_t& all_ns, std::int64_t& tensor_ns) {
+  const auto add = [&](const LocalOp& op, std::int64_t& all_ns, std::int64_t& tensor_ns,
+                       std::int64_t& expert_ns) {
     if (is_collective(op.kind)) {
-      const LocalTensor& in = block.tensors[op.inputs[0]];
-      const LocalTensor& out = block.tensors[op.outputs[0]];
-      const Bytes whole = std::max(bytes_of(in.dtype, in.shape), bytes_of(out.dtype, out.shape));
-      const std::int64_t ns = collective_ns(op.kind, whole, graph.mesh, *op.group);
+      const std::int64_t ns = collective_of(graph, block, op);
       all_ns += ns;
-      tensor_ns += ns;
+      (op.group->mesh == 0 ? tensor_ns : expert_ns) += ns;
       return;
     }
     const OpShape shape{op.kind, op.index, shapes(op.inputs), shapes(op.outputs), op.attributes};
     cost.flops += op_flops(shape).count();
     if (job_.cluster) all_ns += op_ns(job_.cluster->gpu, job_.training.precision, shape);
   };
-  for (const LocalOp& op : block.forward) add(op, cost.forward_ns, cost.forward_tensor_ns);
-  for (const LocalOp& op : block.backward) add(op, cost.backward_ns, cost.backward_tensor_ns);
+  for (const LocalOp& op : block.forward) {
+    add(op, cost.forward_ns, cost.forward_tensor_ns, cost.forward_expert_ns);
+  }
+  for (const LocalOp& op : block.backward) {
+    add(op, cost.backward_ns, cost.backward_tensor_ns, cost.backward_expert_ns);
+  }
   cost.slot = block.saved + (block.input ? stream_bytes(graph) : Bytes());
   cost.scratch = std::max(block.forward_scratch, block.backward_scratch);
   for (const BucketClass& bucket : bucket_classes(block)) {
     const std::int64_t n = bucket_elements(block, bucket);
     cost.buckets.emplace_back(bucket, n);
     cost.zero_ns += floor_of(zero_ns(*this, n), zero_ns(*this, 0));
+    if (bucket.is_shifted) continue;
     cost.update_ns += floor_of(optimizer_ns(*this, n), optimizer_ns(*this, 0));
     // Of a tied tensor only one copy counts into the norm.
     if (!bucket.is_tied) cost.update_ns += floor_of(norm_ns(*this, n), norm_ns(*this, 0));
   }
+  for (const LocalParameter& parameter : block.parameters) {
+    if (!parameter.bucket.is_shifted) continue;
+    const Shape& shape = block.tensors[parameter.weight].shape;
+    cost.shift_ns += compute_ns(OpKind::ShiftBias, "n->n", {shape}, {shape}, {.accumulate = 1});
+  }
+  cost.update_ns += cost.shift_ns;
   return cost;
 }
 

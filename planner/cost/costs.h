@@ -23,6 +23,7 @@ namespace mega::planner {
 struct BlockCost {
   std::int64_t forward_ns = 0, backward_ns = 0;                // all ops
   std::int64_t forward_tensor_ns = 0, backward_tensor_ns = 0;  // of these, collectives
+  std::int64_t forward_expert_ns = 0, backward_expert_ns = 0;  // of these, moves of rows
   double flops = 0;                                            // forward and backward
   Bytes slot;     // what it adds to a slot: its input stream and what it saves
   Bytes scratch;  // in either direction
@@ -30,6 +31,7 @@ struct BlockCost {
   // What its parameters add at least to a step, whatever else shares their buckets: launches are
   // left out, and the rounding of each piece is given away.
   std::int64_t zero_ns = 0, update_ns = 0;
+  std::int64_t shift_ns = 0;  // of update_ns: parameters that no optimizer updates
 };
 
 // The kinds of blocks of a model for one degree of splitting.
@@ -62,6 +64,8 @@ class Costs {
                           std::vector<Shape> outputs, const Attributes& attributes = {}) const;
 
  private:
+  std::int64_t collective_of(const PartitionedGraph& graph, const PartitionedBlock& block,
+                             const LocalOp& op);
   BlockCost cost_of(const PartitionedGraph& graph, const PartitionedBlock& block);
 
   const JobSpec& job_;

@@ -16,7 +16,7 @@ namespace {
 // Everything about one strategy that both its time and its memory come from.
 struct Parts {
   const BlockCosts& blocks;
-  Mesh mesh;
+  Mesh mesh, experts;
   ScheduleShape shape;
   std::vector<RankLayout> ranks;
 };
@@ -24,6 +24,7 @@ struct Parts {
 Parts take_apart(Costs& costs, const Strategy& strategy) {
   Parts parts{costs.blocks(strategy),
               place(costs.graph(), strategy).mesh,
+              expert_mesh(strategy),
               schedule_shape(costs, strategy),
               {}};
   const int states = optimizer_states(costs.job().training.optimizer);
@@ -52,7 +53,7 @@ class StepWork {
 
   // Gradients and metrics.
   std::int64_t zeros_ns(int rank) const {
-    return zero_ns(costs_, layout(rank).bucket_elements) + zero_ns(costs_, 4);
+    return zero_ns(costs_, layout(rank).bucket_elements) + zero_ns(costs_, 2 * metrics());
   }
 
   // The last stage counts the tokens.
@@ -71,7 +72,7 @@ class StepWork {
     for (const BucketLayout& bucket : layout(rank).buckets) {
       if (bucket.chunk != chunk || bucket.bucket.reduce.empty()) continue;
       if (is_reduced_in_update(parts_.blocks.graph, bucket.bucket)) continue;
-      ns += mega::planner::reduce_ns(costs_, parts_.mesh, bucket.bucket.reduce, bucket.elements);
+      ns += bucket_ns(bucket);
     }
     return ns;
   }
@@ -93,7 +94,7 @@ class StepWork {
     std::int64_t ns = 0;
     for (const BucketLayout& bucket : layout(rank).buckets) {
       if (!is_reduced_in_update(parts_.blocks.graph, bucket.bucket)) continue;
-      ns += mega::planner::reduce_ns(costs_, parts_.mesh, bucket.bucket.reduce, bucket.elements);
+      ns += bucket_ns(bucket);
     }
     return ns;
   }
@@ -102,15 +103,25 @@ class StepWork {
   std::int64_t update_ns(int rank) const {
     std::int64_t ns = late_reduce_ns(rank);
     for (const BucketLayout& bucket : layout(rank).buckets) {
+      if (bucket.bucket.is_shifted) continue;
       const bool is_second_copy = bucket.bucket.is_tied && last_ > 0 && rank == last_;
       if (!is_second_copy) ns += norm_ns(costs_, bucket.elements);
       ns += optimizer_ns(costs_, bucket.elements);
     }
-    ns += metrics_ns(costs_, parts_.mesh);
+    for (const ChunkLayout& chunk : layout(rank).chunks) {
+      ns += sum(parts_.blocks, chunk.blocks, &BlockCost::shift_ns);
+    }
+    ns += metrics_ns(costs_, parts_.mesh, metrics());
     return ns;
   }
 
  private:
+  std::int64_t metrics() const { return metrics_count(parts_.blocks.graph); }
+  std::int64_t bucket_ns(const BucketLayout& layout) const {
+    const BucketClass& bucket = layout.bucket;
+    const Mesh& mesh = bucket.mesh == 0 ? parts_.mesh : parts_.experts;
+    return mega::planner::reduce_ns(costs_, mesh, bucket.reduce, layout.elements);
+  }
   const RankLayout& layout(int rank) const { return parts_.ranks[static_cast<std::size_t>(rank)]; }
 
   Costs& costs_;
@@ -164,9 +175,12 @@ TimeTerms terms_of(Costs& costs, const Parts& parts, const Durations& durations,
     const BlockRange& blocks = parts.ranks[rank].chunks[c].blocks;
     const std::int64_t tensor = sum(parts.blocks, blocks, &BlockCost::forward_tensor_ns) +
                                 sum(parts.blocks, blocks, &BlockCost::backward_tensor_ns);
+    const std::int64_t expert = sum(parts.blocks, blocks, &BlockCost::forward_expert_ns) +
+                                sum(parts.blocks, blocks, &BlockCost::backward_expert_ns);
     terms.exposed_tp_ns += m * tensor;
+    terms.exposed_ep_ns += m * expert;
     terms.compute_ns +=
-        m * (durations.forward_ns[rank][c] + durations.backward_ns[rank][c] - tensor);
+        m * (durations.forward_ns[rank][c] + durations.backward_ns[rank][c] - tensor - expert);
     if (!parts.shape.overlap_gradient_reduce) terms.exposed_dp_ns += durations.reduce_ns[rank][c];
   }
   const bool is_end = rank == 0 || rank + 1 == parts.ranks.size();

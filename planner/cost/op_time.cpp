@@ -29,6 +29,10 @@ double depth_ramp(double k, FlopsPerSecond peak) {
   return k / (k + k0);
 }
 
+bool is_expert_letter(char letter) {
+  return letter == 'x' || letter == 'y';
+}
+
 bool is_attention(OpKind kind) {
   return kind == OpKind::Attention || kind == OpKind::AttentionBackward;
 }
@@ -80,9 +84,12 @@ Bytes op_bytes(const OpShape& op) {
 std::int64_t op_ns(const GpuSpec& gpu, const std::string& precision, const OpShape& op) {
   const auto [index, extents] = read_index(op);
   FlopsPerSecond rate = gpu.peak_fp32;  // elementwise: the plain units
-  if (op.kind == OpKind::MatMul) {
+  if (op.kind == OpKind::MatMul || op.kind == OpKind::GroupedMatMul) {
     const FlopsPerSecond peak = peak_of(gpu, precision);
-    const auto k = static_cast<double>(extents.product(contracted_letters(index)));
+    std::string contracted = contracted_letters(index);
+    // Experts and sources are not summed over: each row is one expert's.
+    if (op.kind == OpKind::GroupedMatMul) std::erase_if(contracted, is_expert_letter);
+    const auto k = static_cast<double>(extents.product(contracted));
     rate = FlopsPerSecond(peak.count() * gpu.efficiency.matmul * depth_ramp(k, peak));
   } else if (is_attention(op.kind)) {
     rate = FlopsPerSecond(peak_of(gpu, precision).count() * gpu.efficiency.attention);

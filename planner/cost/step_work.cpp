@@ -38,9 +38,9 @@ std::int64_t reduce_ns(Costs& costs, const Mesh& mesh, AxisSet axes, std::int64_
   return costs.collective_ns(OpKind::AllReduce, Bytes(4 * elements), mesh, along(axes));
 }
 
-std::int64_t metrics_ns(Costs& costs, const Mesh& mesh) {
+std::int64_t metrics_ns(Costs& costs, const Mesh& mesh, std::int64_t count) {
   if (world_size(mesh) == 1) return 0;
-  return costs.collective_ns(OpKind::AllReduce, Bytes(16), mesh, along(all_axes(mesh)));
+  return costs.collective_ns(OpKind::AllReduce, Bytes(8 * count), mesh, along(all_axes(mesh)));
 }
 
 }  // namespace mega::planner

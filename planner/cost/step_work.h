@@ -16,7 +16,7 @@ std::int64_t norm_ns(const Costs& costs, std::int64_t elements);
 std::int64_t optimizer_ns(const Costs& costs, std::int64_t elements);
 // Sum of gradients along the axes over which they are addends.
 std::int64_t reduce_ns(Costs& costs, const Mesh& mesh, AxisSet axes, std::int64_t elements);
-// Loss and norm, summed over the world.
-std::int64_t metrics_ns(Costs& costs, const Mesh& mesh);
+// Loss, norm and what else there is (`count` doubles), summed over the world.
+std::int64_t metrics_ns(Costs& costs, const Mesh& mesh, std::int64_t count);
 
 }  // namespace mega::planner

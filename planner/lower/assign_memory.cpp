@@ -53,12 +53,22 @@ std::vector<BlockRange> chunks_of_rank(const std::vector<int>& stages, int pp, i
   return own;
 }
 
+std::int64_t metrics_count(const PartitionedGraph& graph) {
+  for (const PartitionedBlock& block : graph.kinds) {
+    for (const LocalTensor& tensor : block.tensors) {
+      if (tensor.home == Home::Scalar && tensor.name == "aux_loss") return 3;
+    }
+  }
+  return 2;
+}
+
 int optimizer_states(const OptimizerSpec& optimizer) {
   if (optimizer.kind == OptimizerKind::AdamW) return 2;
   return optimizer.momentum > 0 ? 1 : 0;
 }
 
 bool is_reduced_in_update(const PartitionedGraph& graph, const BucketClass& bucket) {
+  if (bucket.mesh != 0) return false;                  // then nothing is reduced beside backward
   const AxisSet data = graph.stream_sharding.axes[1];  // those that split the micro-batch
   return !data.contains(bucket.reduce);
 }

@@ -55,10 +55,13 @@ struct RankLayout {
   bool operator==(const RankLayout&) const = default;
 };
 
-// loss and gradient_square_sum side by side (one collective sums both), then token_count.
+// loss, gradient_square_sum and, with auxiliary losses, aux_loss side by side (one collective sums
+// them all), then token_count.
 inline constexpr std::int64_t kMetricsBytes = kBufferAlignmentBytes;
 inline constexpr std::int64_t kTokenCountOffset = kMetricsBytes;
 inline constexpr std::int64_t kScalarBytes = 2 * kBufferAlignmentBytes;
+
+std::int64_t metrics_count(const PartitionedGraph& graph);  // 2 or 3
 
 int optimizer_states(const OptimizerSpec& optimizer);
 

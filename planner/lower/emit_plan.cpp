@@ -153,6 +153,7 @@ Plan emit_plan(const JobSpec& job, const PartitionedGraph& graph, const Strategy
                      .warmup_steps = rate.warmup_steps,
                      .decay_steps = rate.decay_steps};
   plan.meshes = {graph.mesh};
+  if (!graph.experts.axes.empty()) plan.meshes.push_back(graph.experts);
   plan.queues = schedule.queues;
   plan.by = graph.pipeline;
   for (int rank = 0; rank < strategy.pp; ++rank) {

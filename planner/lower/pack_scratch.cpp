@@ -39,6 +39,7 @@ std::vector<std::pair<std::size_t, std::size_t>> reusable(const LocalOp& op) {
     case OpKind::Rope:
     case OpKind::CrossEntropyBackward:
     case OpKind::SwiGluBackward:
+    case OpKind::GroupedSwiGluBackward:
       return {{0, 0}};
     case OpKind::Add:
       return {{1, 0}, {0, 0}};

@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "ir/base/check.h"
+#include "planner/lower/experts.h"
 #include "planner/lower/pack_scratch.h"
 
 namespace mega::planner {
@@ -71,6 +72,7 @@ class BlockPartitioner {
       const bool is_stream = id == block_.input || id == block_.output_gradient;
       if (tensor.kind == TensorKind::Activation && !is_stream) continue;
       Sharding sharding;
+      sharding.mesh = place_.index_of(tensor.letters);
       for (const char letter : tensor.letters) sharding.axes.push_back(place_.of(letter));
       if (is_stream && place_.sequence_parallel) sharding.axes[0] = place_.tensor;
       const bool is_gradient = tensor.kind == TensorKind::Gradient;
@@ -88,7 +90,7 @@ class BlockPartitioner {
     tensor.dtype = like.dtype;
     for (std::size_t i = 0; i < like.letters.size(); ++i) {
       const std::int64_t size = place_.extents[like.letters[i]];
-      const int parts = extent(place_.mesh, sharding.axes[i]);
+      const int parts = extent(place_.meshes(sharding.mesh), sharding.axes[i]);
       MEGA_CHECK(size % parts == 0, "dimension " + std::string(1, like.letters[i]) + " of " +
                                         tensor.name + ": " + std::to_string(size) +
                                         " does not split into " + std::to_string(parts));
@@ -109,7 +111,7 @@ class BlockPartitioner {
     op.inputs = {in};
     op.outputs = {out};
     op.attributes.combine = combine;
-    op.group = Group{.mesh = 0, .along = along, .only = {}};
+    op.group = Group{.mesh = out_.tensors[in].sharding.mesh, .along = along, .only = {}};
     ops.push_back(std::move(op));
   }
 
@@ -259,6 +261,7 @@ class BlockPartitioner {
 
   void add(const GraphOp& op, std::vector<LocalOp>& ops) {
     const Index index = *parse_index(op.index);
+    if (is_routed(op.kind)) return add_routed(op, index, ops);
     LocalOp local;
     local.kind = op.kind;
     local.index = op.index;
@@ -282,6 +285,75 @@ class BlockPartitioner {
     ops.push_back(std::move(local));
   }
 
+  // An op of the experts' part: letters have their place whatever the op (planner/lower/experts.h),
+  // but for the tokens', which lie as the residual stream does.
+  void add_routed(const GraphOp& op, const Index& index, std::vector<LocalOp>& ops) {
+    const bool moves = op.kind == OpKind::AllToAll || op.kind == OpKind::AllToAllV;
+    if (op.kind == OpKind::Copy || (moves && place_.experts.axes.empty())) {
+      local_[op.outputs[0]] = local_.at(op.inputs[0]);
+      return;
+    }
+    LocalOp local;
+    local.kind = op.kind;
+    local.index = op.index;
+    local.attributes = op.attributes;
+    LetterAxes axes = place_.letters;
+    at(axes, 's') = {};
+    for (std::size_t i = 0; i < op.inputs.size(); ++i) {
+      TensorId id = local_.at(op.inputs[i]);
+      if (moves) {
+        out_.tensors[id].sharding.partial = {};  // each copy is a row of its own
+      } else {
+        id = resolve(id, ops);
+      }
+      local.inputs.push_back(id);
+      if (index.inputs[i].starts_with('s')) at(axes, 's') = out_.tensors[id].sharding.axes[0];
+    }
+    for (std::size_t i = 0; i < op.outputs.size(); ++i) {
+      local.outputs.push_back(define_routed(op, index, index.outputs[i], op.outputs[i], axes));
+    }
+    if (moves) {
+      local.group = row_group(place_);
+      local.attributes.stride = row_stride(place_);
+    }
+    finish_loss(op, local);
+    ops.push_back(std::move(local));
+  }
+
+  TensorId define_routed(const GraphOp& op, const Index& index, const std::string& letters,
+                         TensorId global, const LetterAxes& axes) {
+    const Tensor& tensor = block_.tensors[global];
+    if (tensor.kind == TensorKind::Scalar) return local_.at(global);
+    Sharding sharding;
+    sharding.mesh = place_.index_of(letters);
+    for (const char letter : letters) {
+      sharding.axes.push_back(axes[static_cast<std::size_t>(letter - 'a')]);
+    }
+    sharding.partial = addends(op.kind, index, letters, axes);
+    sharding.combine = Combine::Sum;
+    const auto found = local_.find(global);
+    if (found == local_.end()) return local_[global] = add_tensor(tensor.name, tensor, sharding);
+    Sharding& existing = out_.tensors[found->second].sharding;
+    if (tensor.kind == TensorKind::Gradient) existing = sharding;
+    MEGA_CHECK(existing.axes == sharding.axes && existing.partial == sharding.partial,
+               "contributions to " + tensor.name + " are split differently");
+    return found->second;
+  }
+
+  // The auxiliary losses: of a whole micro-batch, and counted by one of those who know it.
+  void finish_loss(const GraphOp& op, LocalOp& local) const {
+    const auto sequences =
+        static_cast<double>(place_.extents['b'] / extent(place_.mesh, place_.of('b')));
+    if (op.kind == OpKind::RouteBackward) local.attributes.balance /= sequences;
+    if (op.kind != OpKind::BalanceLoss && op.kind != OpKind::RouterZLoss) return;
+    if (op.kind == OpKind::BalanceLoss) local.attributes.scale /= sequences;
+    AxisSet copies;
+    for (int i = 0; i < static_cast<int>(place_.mesh.axes.size()); ++i) {
+      if (place_.mesh.axes[static_cast<std::size_t>(i)].size > 1) copies = copies | AxisSet::of(i);
+    }
+    local.owner = copies - place_.pipeline - sharded(out_.tensors[local.inputs[0]].sharding);
+  }
+
   void add_parameter(const Parameter& parameter) {
     LocalParameter local;
     local.weight = local_.at(parameter.weight);
@@ -290,7 +362,9 @@ class BlockPartitioner {
     local.bucket = {.sharded = sharded(gradient),
                     .reduce = gradient.partial,
                     .weight_decay = parameter.weight_decay,
-                    .is_tied = parameter.is_tied};
+                    .is_tied = parameter.is_tied,
+                    .is_shifted = parameter.is_shifted,
+                    .mesh = gradient.mesh};
     for (const char letter : out_.tensors[local.weight].letters) {
       local.global_shape.push_back(unpadded_[letter]);
     }
@@ -314,11 +388,13 @@ PartitionedGraph partition(const ModelGraph& graph, const Strategy& strategy) {
   const Placement place = mega::planner::place(graph, strategy);
   PartitionedGraph result;
   result.mesh = place.mesh;
+  result.experts = place.experts;
   result.pipeline = place.pipeline;
   result.extents = place.extents;
   result.micro_batch = strategy.micro_batch;
   result.chain = graph.chain;
   result.layers = graph.layers;
+  result.expected_rows = expected_rows(place, graph.imbalance);
   const char stream[] = {'s', 'b', 'h'};
   for (const char letter : stream) {
     AxisSet axes = place.of(letter);

@@ -41,14 +41,6 @@ std::string ProgramBuilder::label(int position) const {
   return "l" + std::to_string(position - 1);
 }
 
-AxisSet ProgramBuilder::within_stage() const {
-  AxisSet axes;
-  for (int i = 0; i < static_cast<int>(graph_.mesh.axes.size()); ++i) {
-    if (graph_.mesh.axes[static_cast<std::size_t>(i)].size > 1) axes = axes | AxisSet::of(i);
-  }
-  return axes - graph_.pipeline;
-}
-
 bool ProgramBuilder::has_last_block() const {
   const BlockRange& last = layout_.chunks.back().blocks;
   return last.first + last.count == static_cast<int>(graph_.chain.size());
@@ -73,13 +65,18 @@ void ProgramBuilder::add_buffers() {
 }
 
 void ProgramBuilder::add_scalars() {
-  metrics_ = program_.buffers.add(persistent("metrics", DType::Fp64, {2}, Bytes(0)));
+  const std::int64_t count = metrics_count(graph_);
+  metrics_ = program_.buffers.add(persistent("metrics", DType::Fp64, {count}, Bytes(0)));
   loss_ = program_.buffers.add(persistent("loss", DType::Fp64, {}, Bytes(0), metrics_));
   square_sum_ =
       program_.buffers.add(persistent("gradient_square_sum", DType::Fp64, {}, Bytes(8), metrics_));
   // fill writes fp32; zero has the same bits.
-  metrics_bits_ =
-      program_.buffers.add(persistent("metrics.bits", DType::Fp32, {4}, Bytes(0), metrics_));
+  metrics_bits_ = program_.buffers.add(
+      persistent("metrics.bits", DType::Fp32, {2 * count}, Bytes(0), metrics_));
+  if (count > 2) {
+    auxiliary_loss_ =
+        program_.buffers.add(persistent("aux_loss", DType::Fp64, {}, Bytes(16), metrics_));
+  }
   if (!has_last_block()) return;  // nobody else counts
   token_count_ =
       program_.buffers.add(persistent("token_count", DType::Fp64, {}, Bytes(kTokenCountOffset)));
@@ -205,7 +202,8 @@ void ProgramBuilder::add_parameters(int chunk, int position) {
       const std::string name = instance_name(weight.name, position - 1);
       Buffer buffer =
           persistent(name + suffix, DType::Fp32, weight.shape, Bytes(4 * next_element_[b]), parent);
-      buffer.shard = Shard{role, name, parameter.global_shape, 0, weight.sharding.axes};
+      buffer.shard =
+          Shard{role, name, parameter.global_shape, weight.sharding.mesh, weight.sharding.axes};
       return program_.buffers.add(std::move(buffer));
     };
     buffers_[{position, parameter.weight}] = view("", Role::Parameter, weights_);
@@ -217,7 +215,11 @@ void ProgramBuilder::add_parameters(int chunk, int position) {
 BufferId ProgramBuilder::add_tensor(const PartitionedBlock& block, int position, TensorId id,
                                     int chunk, Bytes slot_offset) {
   const LocalTensor& tensor = block.tensors[id];
-  if (tensor.home == Home::Scalar) return tensor.name == "loss" ? loss_ : token_count_;
+  if (tensor.home == Home::Scalar) {
+    return tensor.name == "loss"       ? loss_
+           : tensor.name == "aux_loss" ? auxiliary_loss_
+                                       : token_count_;
+  }
   Buffer buffer =
       persistent(label(position) + "." + tensor.name, tensor.dtype, tensor.shape, tensor.offset);
   if (tensor.home == Home::Saved) {
@@ -343,7 +345,8 @@ SegmentId ProgramBuilder::add_reduce(int chunk, std::int64_t predicted_ns) {
     const BucketLayout& layout = layout_.buckets[i];
     if (layout.chunk != chunk || layout.bucket.reduce.empty()) continue;
     if (is_reduced_in_update(graph_, layout.bucket)) continue;
-    ops.push_back(all_reduce(buckets_[i].gradients, Group{0, layout.bucket.reduce, {}}));
+    ops.push_back(
+        all_reduce(buckets_[i].gradients, Group{layout.bucket.mesh, layout.bucket.reduce, {}}));
   }
   return add_segment("reduce" + std::to_string(chunk), -1, std::move(ops), predicted_ns);
 }
@@ -358,30 +361,51 @@ SegmentId ProgramBuilder::add_tied(std::int64_t predicted_ns) {
   return add_segment("tied", -1, std::move(ops), predicted_ns);
 }
 
+// Parameters that the optimizer leaves alone.
+void ProgramBuilder::add_shifts(std::vector<Op>& ops) const {
+  for (const ChunkLayout& chunk : layout_.chunks) {
+    for (int p = chunk.blocks.first; p < chunk.blocks.first + chunk.blocks.count; ++p) {
+      for (const LocalParameter& parameter : block_at(p).parameters) {
+        if (!parameter.bucket.is_shifted) continue;
+        Op op;
+        op.kind = OpKind::ShiftBias;
+        op.index = "n->n";
+        op.inputs = {buffer_of(p, parameter.gradient)};
+        op.outputs = {buffer_of(p, parameter.weight)};
+        op.attributes.value = job_.model.moe->router.bias_update_rate;
+        op.attributes.accumulate = 1;
+        ops.push_back(std::move(op));
+      }
+    }
+  }
+}
+
 SegmentId ProgramBuilder::add_update(std::int64_t predicted_ns) {
   std::vector<Op> ops;
   for (std::size_t i = 0; i < buckets_.size(); ++i) {
     const BucketClass& bucket = layout_.buckets[i].bucket;
     if (!is_reduced_in_update(graph_, bucket)) continue;
-    ops.push_back(all_reduce(buckets_[i].gradients, Group{0, bucket.reduce, {}}));
+    ops.push_back(all_reduce(buckets_[i].gradients, Group{bucket.mesh, bucket.reduce, {}}));
   }
   for (std::size_t i = 0; i < buckets_.size(); ++i) {
     const BucketLayout& layout = layout_.buckets[i];
-    if (is_second_copy(layout)) continue;
+    if (is_second_copy(layout) || layout.bucket.is_shifted) continue;
     Op op;
     op.kind = OpKind::SquareSum;
     op.index = "n->";
     op.inputs = {buckets_[i].gradients};
     op.outputs = {square_sum_};
     op.attributes.accumulate = 1;
-    op.owner = within_stage() - layout.bucket.sharded;
+    op.mesh = layout.bucket.mesh;
+    op.owner = within_stage(graph_, op.mesh) - layout.bucket.sharded;
     ops.push_back(std::move(op));
   }
-  AxisSet world = within_stage();
+  AxisSet world = within_stage(graph_, 0);
   if (pipeline_size_ > 1) world = world | graph_.pipeline;
   if (!world.empty()) ops.push_back(all_reduce(metrics_, Group{0, world, {}}));
   const OptimizerSpec& optimizer = job_.training.optimizer;
   for (std::size_t i = 0; i < buckets_.size(); ++i) {
+    if (layout_.buckets[i].bucket.is_shifted) continue;
     Op op;
     const bool is_adam = optimizer.kind == OptimizerKind::AdamW;
     op.kind = is_adam ? OpKind::AdamW : OpKind::Sgd;
@@ -399,6 +423,7 @@ SegmentId ProgramBuilder::add_update(std::int64_t predicted_ns) {
     op.attributes.accumulate = (1U << op.outputs.size()) - 1;
     ops.push_back(std::move(op));
   }
+  add_shifts(ops);
   return add_segment("update", -1, std::move(ops), predicted_ns);
 }
 

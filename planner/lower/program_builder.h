@@ -57,11 +57,11 @@ class ProgramBuilder {
                       Bytes slot_offset);
   BufferId add_stream(const std::string& name, int chunk, Bytes offset);
   Shard stream_shard(const std::string& name) const;
+  void add_shifts(std::vector<Op>& ops) const;
   Op lower(const LocalOp& op, int position) const;
   SegmentId add_segment(std::string name, int chunk, std::vector<Op> ops,
                         std::int64_t predicted_ns);
   BufferId buffer_of(int position, TensorId id) const { return buffers_.at({position, id}); }
-  AxisSet within_stage() const;  // all axes of more than one rank, save the pipeline's
   bool has_last_block() const;
   // The second copy of a tied tensor: summed and updated, but counted in no norm.
   bool is_second_copy(const BucketLayout& bucket) const;
@@ -74,7 +74,7 @@ class ProgramBuilder {
   int pipeline_rank_;
   int pipeline_size_;
   Program program_;
-  BufferId loss_, square_sum_, metrics_, metrics_bits_, token_count_;
+  BufferId loss_, auxiliary_loss_, square_sum_, metrics_, metrics_bits_, token_count_;
   BufferId gradients_, weights_;
   std::vector<BufferId> states_;
   std::vector<Bucket> buckets_;

@@ -5,11 +5,17 @@
 #include <vector>
 
 #include "ir/base/check.h"
+#include "planner/lower/experts.h"
 
 namespace mega::planner {
 namespace {
 
-// "tp-cp-ep-dp-pp" -> {"pp", "dp", "ep", "cp", "tp"}: outermost first.
+AxisSet split(AxisSet axis, int size) {
+  return size > 1 ? axis : AxisSet{};
+}
+
+}  // namespace
+
 std::vector<std::string> axis_names(const std::string& rank_order) {
   std::vector<std::string> names(1);
   for (const char c : rank_order) {
@@ -23,11 +29,11 @@ std::vector<std::string> axis_names(const std::string& rank_order) {
   return names;
 }
 
-AxisSet split(AxisSet axis, int size) {
-  return size > 1 ? axis : AxisSet{};
+int Placement::index_of(const std::string& of_tensor) const {
+  const bool is_dense =
+      experts.axes.empty() || std::none_of(of_tensor.begin(), of_tensor.end(), is_of_experts);
+  return is_dense ? 0 : 1;
 }
-
-}  // namespace
 
 Extents padded_extents(const ModelGraph& graph, int tp) {
   Extents extents = graph.extents;
@@ -74,6 +80,7 @@ Placement place(const ModelGraph& graph, const Strategy& strategy) {
   placement.sequence_parallel = strategy.sequence_parallel && strategy.tp > 1;
   placement.extents = padded_extents(graph, strategy.tp);
   placement.extents['b'] = std::int64_t{strategy.micro_batch} * strategy.dp;
+  place_experts(graph, strategy, placement);
   return placement;
 }
 

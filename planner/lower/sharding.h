@@ -2,7 +2,9 @@
 #pragma once
 
 #include <array>
+#include <string>
 #include <string_view>
+#include <vector>
 
 #include "ir/mesh.h"
 #include "ir/model_graph.h"
@@ -17,10 +19,19 @@ struct Placement {
   Extents extents;   // global sizes, vocabulary padded, b = micro_batch * dp
   // Of parameters and inputs; everything else follows from the ops. Axes of size 1 are left out.
   std::array<AxisSet, 26> letters{};
+  Mesh experts;  // the same ranks in the order of experts; no axes where it isn't used
+  AxisSet rows;  // of that mesh: the ranks that exchange rows
   bool sequence_parallel = false;  // partial sums of the residual stream are scattered over s
 
+  const Mesh& meshes(int index) const { return index == 0 ? mesh : experts; }
+  // Of the mesh whose axes split these letters.
+  int index_of(const std::string& of_tensor) const;
   AxisSet of(char letter) const { return letters[static_cast<std::size_t>(letter - 'a')]; }
 };
+
+// "tp-cp-ep-dp-pp" -> {"pp", "dp", "ep", "cp", "tp"}: outermost first.
+std::vector<std::string> axis_names(const std::string& rank_order);
+Mesh expert_mesh(const Strategy& strategy);
 
 // Heads split over tp by groups: g takes all of tp where tp divides kv_heads. Where there are
 // more ranks than kv heads, the axis is split in two, tp_group · tp_replica: g over the first,

@@ -67,10 +67,29 @@ class Differentiator {
         return swiglu(op);
       case OpKind::TokenLoss:
         return loss(op);
+      case OpKind::Copy:
+        return add_copy(op.inputs[0], dy(op));
+      case OpKind::Route:
+        return route(op);
+      case OpKind::TakeRows:
+        return take_rows(op);
+      case OpKind::AllToAllV:
+        return move_rows(op);
+      case OpKind::GroupedMatMul:
+        return grouped_matmul(op);
+      case OpKind::GroupedSwiGlu:
+        return grouped_swiglu(op);
+      case OpKind::CombineRows:
+        return combine_rows(op);
       case OpKind::VocabMax:
       case OpKind::VocabSumExp:  // the loss's rule reaches through them to the logits
       case OpKind::InputTokens:
       case OpKind::InputLabels:
+      case OpKind::SortRows:
+      case OpKind::AllToAll:
+      case OpKind::ExpertLoad:  // the route's rule reaches through these to the logits
+      case OpKind::BalanceLoss:
+      case OpKind::RouterZLoss:
         return;
       default:
         break;
@@ -177,8 +196,9 @@ class Differentiator {
     const TensorId d = dy(op);
     const TensorId dgate = fresh(op.inputs[0]);
     const TensorId dup = fresh(op.inputs[1]);
-    emit(OpKind::SwiGluBackward, "sbf,sbf,sbf->sbf,sbf", {d, op.inputs[0], op.inputs[1]},
-         {dgate, dup});
+    const std::string f = parse_index(op.index)->outputs[0];
+    emit(OpKind::SwiGluBackward, f + "," + f + "," + f + "->" + f + "," + f,
+         {d, op.inputs[0], op.inputs[1]}, {dgate, dup});
   }
 
   // token_loss(max, sum, target, labels, count): straight to the logits, softmax - onehot.
@@ -195,6 +215,97 @@ class Differentiator {
     emit(OpKind::CrossEntropyBackward, "sbv,sb,sb,sb,->sbv",
          {logits, op.inputs[3], op.inputs[0], op.inputs[1], op.inputs[4]}, {fresh(logits)},
          attributes);
+  }
+
+  // The gradient of a tensor that is used twice, by ops whose gradients may be split differently:
+  // two buffers, added up.
+  void add_copy(TensorId tensor, TensorId d) {
+    const auto found = gradient_.find(tensor);
+    if (found == gradient_.end()) return pass_on(tensor, d);
+    const Tensor primal = block_.tensors[tensor];
+    const TensorId sum =
+        block_.tensors.add({"d" + primal.name, primal.letters, TensorKind::Activation});
+    emit(OpKind::Add, primal.letters + "," + primal.letters + "->" + primal.letters,
+         {found->second, d}, {sum});
+    gradient_[tensor] = sum;
+  }
+
+  // ---- experts: planner/model/build_experts.h draws them ----
+
+  // The forward op of a kind that has `input` as its input `position`; nullptr when there is none.
+  const GraphOp* user_of(OpKind kind, TensorId input, std::size_t position) const {
+    for (const GraphOp& op : block_.forward) {
+      if (op.kind == kind && op.inputs[position] == input) return &op;
+    }
+    return nullptr;
+  }
+
+  void route(const GraphOp& op) {
+    const TensorId logits = op.inputs[0], experts = op.outputs[1];
+    Attributes attributes = op.attributes;
+    std::vector<TensorId> inputs = {dy(op), logits, experts};
+    std::string index = "sbk,sbe,sbk";
+    if (const GraphOp* load = user_of(OpKind::ExpertLoad, experts, 1)) {
+      const GraphOp* loss = user_of(OpKind::BalanceLoss, load->outputs[0], 0);
+      MEGA_CHECK(loss != nullptr, "a load that no loss balances");
+      attributes.balance = loss->attributes.scale;
+      inputs.push_back(load->outputs[1]);
+      index += ",be";
+    }
+    if (const GraphOp* loss = user_of(OpKind::RouterZLoss, logits, 0)) {
+      attributes.z = loss->attributes.scale;
+    }
+    emit(OpKind::RouteBackward, index + "->sbe", std::move(inputs), {fresh(logits)}, attributes);
+    if (op.inputs.size() > 1)
+      into_parameter(OpKind::CountExperts, "sbk->e", {experts}, op.inputs[1]);
+  }
+
+  // A gradient with other letters than its tensor's: as many rows, seen from elsewhere.
+  TensorId fresh_as(TensorId tensor, const std::string& letters) {
+    MEGA_CHECK(!gradient_.contains(tensor), "rows with a second use");
+    const std::string name = "d" + block_.tensors[tensor].name;
+    return gradient_[tensor] = block_.tensors.add({name, letters, TensorKind::Activation});
+  }
+
+  void take_rows(const GraphOp& op) {
+    const TensorId d = dy(op);
+    const auto [dx, adds] = target(op.inputs[0]);
+    emit(OpKind::SumRows, "uh,sbk->sbh", {d, op.inputs[1]}, {dx}, {.accumulate = adds ? 1U : 0U});
+  }
+
+  void move_rows(const GraphOp& op) {
+    const TensorId d = dy(op);
+    Attributes back = op.attributes;
+    back.inverse = !op.attributes.inverse;
+    const TensorId moved = fresh_as(op.inputs[0], back.inverse ? "uh" : "ch");
+    emit(OpKind::AllToAllV, back.inverse ? "ch,ze,yx->uh" : "ah,ze,yx->ch",
+         {d, op.inputs[1], op.inputs[2]}, {moved}, back);
+  }
+
+  void grouped_matmul(const GraphOp& op) {
+    const Index index = *parse_index(op.index);
+    const std::string &a = index.inputs[0], &w = index.inputs[1], &c = index.outputs[0];
+    const TensorId d = dy(op);
+    into_parameter(OpKind::GroupedMatMul, c + "," + a + ",yx->" + w,
+                   {d, op.inputs[0], op.inputs[2]}, op.inputs[1]);
+    const auto [da, adds] = target(op.inputs[0]);
+    emit(OpKind::GroupedMatMul, c + "," + w + ",yx->" + a, {d, op.inputs[1], op.inputs[2]}, {da},
+         {.accumulate = adds ? 1U : 0U});
+  }
+
+  void grouped_swiglu(const GraphOp& op) {
+    const TensorId d = dy(op);
+    const TensorId dgate = fresh(op.inputs[0]);
+    const TensorId dup = fresh(op.inputs[1]);
+    emit(OpKind::GroupedSwiGluBackward, "cm,cm,cm,yx->cm,cm",
+         {d, op.inputs[0], op.inputs[1], op.inputs[2]}, {dgate, dup});
+  }
+
+  void combine_rows(const GraphOp& op) {
+    const TensorId d = dy(op);
+    const TensorId drows = fresh_as(op.inputs[0], "ah");
+    emit(OpKind::CombineRowsBackward, "sbh,uh,sbk,sbk->ah,sbk",
+         {d, op.inputs[0], op.inputs[1], op.inputs[2]}, {drows, fresh(op.inputs[2])});
   }
 
   TensorId fresh(TensorId tensor) {

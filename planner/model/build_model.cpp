@@ -5,6 +5,8 @@
 #include <utility>
 #include <vector>
 
+#include "planner/model/build_experts.h"
+
 namespace mega::planner {
 namespace {
 
@@ -45,6 +47,11 @@ constexpr Names kLlama = {"model.embed_tokens",
 const Names& names_of(const ModelSpec& model) {
   return model.family == "gpt2" ? kGpt2 : kLlama;
 }
+
+// What auxiliary losses need to know of the run.
+struct Training {
+  std::int64_t sequence_length = 1, global_batch = 1;
+};
 
 // Appends ops to one block; every method returns the tensor that it makes.
 class BlockBuilder {
@@ -202,10 +209,15 @@ TensorId attention(BlockBuilder& b, const ModelSpec& model, const LayerVariant& 
   return b.add("x2", x, projected);
 }
 
-TensorId mlp(BlockBuilder& b, const ModelSpec& model, TensorId x) {
+TensorId mlp(BlockBuilder& b, const ModelSpec& model, const Training& training, TensorId x) {
   const Names& names = names_of(model);
   const double residual_std = model.init_std / std::sqrt(2.0 * model.layers);
   const TensorId normed = b.norm(names.norm2, "norm2", x);
+  if (model.moe) {
+    return b.add("y", x,
+                 add_experts(b.block(), model, training.sequence_length,
+                             training.sequence_length * training.global_batch, normed));
+  }
   TensorId activated;
   if (model.activation == ActivationKind::SwiGlu) {
     const TensorId gate =
@@ -224,11 +236,11 @@ TensorId mlp(BlockBuilder& b, const ModelSpec& model, TensorId x) {
   return b.add("y", x, down);
 }
 
-Block layer_block(const ModelSpec& model, const LayerVariant& variant) {
+Block layer_block(const ModelSpec& model, const Training& training, const LayerVariant& variant) {
   BlockBuilder b(model, name_of(model, variant));
   const TensorId x = b.activation("x", "sbh");
   b.block().input = x;
-  b.block().output = mlp(b, model, attention(b, model, variant, x));
+  b.block().output = mlp(b, model, training, attention(b, model, variant, x));
   return b.take();
 }
 
@@ -257,14 +269,14 @@ Block head_block(const ModelSpec& model) {
   return b.take();
 }
 
-void add_layers(const ModelSpec& model, ModelGraph& graph) {
+void add_layers(const ModelSpec& model, const Training& training, ModelGraph& graph) {
   std::vector<std::pair<LayerVariant, BlockKindId>> kinds;
   for (int layer = 0; layer < model.layers; ++layer) {
     const LayerVariant variant = variant_of(model, layer);
     auto kind = std::find_if(kinds.begin(), kinds.end(),
                              [&](const auto& known) { return known.first == variant; });
     if (kind == kinds.end()) {
-      kinds.emplace_back(variant, graph.kinds.add(layer_block(model, variant)));
+      kinds.emplace_back(variant, graph.kinds.add(layer_block(model, training, variant)));
       kind = kinds.end() - 1;
     }
     graph.chain.push_back(kind->second);
@@ -273,7 +285,8 @@ void add_layers(const ModelSpec& model, ModelGraph& graph) {
 
 }  // namespace
 
-ModelGraph build_model(const ModelSpec& model, std::int64_t sequence_length) {
+ModelGraph build_model(const ModelSpec& model, std::int64_t sequence_length,
+                       std::int64_t global_batch) {
   ModelGraph graph;
   graph.name = model.name;
   Extents& size = graph.extents;
@@ -286,10 +299,15 @@ ModelGraph build_model(const ModelSpec& model, std::int64_t sequence_length) {
   size['f'] = model.ffn_hidden;
   size['v'] = model.vocab;
   size['p'] = model.max_position;
+  if (model.moe) {
+    set_expert_extents(*model.moe, size);
+    graph.row_factor = model.moe->row_factor;
+    graph.imbalance = model.moe->imbalance;
+  }
   graph.padded = {{'v', model.vocab_multiple}};
   graph.layers = model.layers;
   graph.chain.push_back(graph.kinds.add(embedding_block(model)));
-  add_layers(model, graph);
+  add_layers(model, {sequence_length, global_batch}, graph);
   graph.chain.push_back(graph.kinds.add(head_block(model)));
   return graph;
 }

@@ -13,6 +13,8 @@ namespace mega::planner {
 // parts are "c_attn.q", "c_attn.k" and "c_attn.v".
 // Initialization: normal with init_std; outputs into the residual stream init_std / sqrt(2 layers)
 // (Radford et al. 2019, section 2.3; as Megatron-LM); norms 1, biases 0.
-ModelGraph build_model(const ModelSpec& model, std::int64_t sequence_length);
+// `global_batch` is what auxiliary losses of a micro-batch are a share of.
+ModelGraph build_model(const ModelSpec& model, std::int64_t sequence_length,
+                       std::int64_t global_batch = 1);
 
 }  // namespace mega::planner

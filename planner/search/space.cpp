@@ -135,17 +135,21 @@ class Walk {
     // A dp that the world does not leave whole is visited too: the rules then say why.
     const std::int64_t used = std::int64_t{strategy.tp} * strategy.cp * strategy.pp;
     const std::vector<int> dp = {static_cast<int>(std::max<std::int64_t>(1, world_ / used))};
-    const std::vector<int> one = {1};
     for (const int v : or_else(choices_.vpp, vpp))
       for (const int d : or_else(choices_.dp, dp))
-        for (const int ep : or_else(choices_.ep, one))
-          for (const int etp : or_else(choices_.etp, one)) {
+        for (const int ep : or_else(choices_.ep, expert_degrees()))
+          for (const int etp : or_else(choices_.etp, expert_degrees())) {
             strategy.vpp = v;
             strategy.dp = d;
             strategy.ep = ep;
             strategy.etp = etp;
             micro_batches(strategy);
           }
+  }
+
+  const std::vector<int>& expert_degrees() const {
+    static const std::vector<int> kOne = {1};
+    return job_.model.moe ? divisors_ : kOne;
   }
 
   void micro_batches(Strategy strategy) {

@@ -17,6 +17,28 @@ enum class NormKind : std::uint8_t { LayerNorm, RmsNorm };
 enum class ActivationKind : std::uint8_t { GeluTanh, Gelu, SwiGlu };
 enum class PositionKind : std::uint8_t { Learned, Rope, None };
 
+enum class RouterScore : std::uint8_t { Softmax, Sigmoid };
+
+// kernels/route.h says what the fields mean.
+struct RouterSpec {
+  RouterScore score = RouterScore::Softmax;
+  bool pre_softmax = false, normalize = false;
+  double scale = 1;
+  std::int64_t groups = 0, group_top_k = 0;
+  bool bias = false;
+  double bias_update_rate = 0;
+  double aux_coefficient = 0, z_coefficient = 0;
+};
+
+// Mixture of experts: what replaces the MLP of a layer.
+struct MoeSpec {
+  std::int64_t experts = 0, top_k = 0, ffn_hidden = 0;
+  std::int64_t shared_ffn_hidden = 0;  // 0: no shared experts
+  RouterSpec router;
+  double row_factor = 0;  // rows planned per rank, as a multiple of the mean; 0: the worst case
+  double imbalance = 1;   // rows of the busiest rank, as a multiple of the mean: for times
+};
+
 struct ModelSpec {
   std::string name;    // of the bundled spec or the file; "model" when inline
   std::string family;  // "gpt2", "llama"
@@ -36,6 +58,7 @@ struct ModelSpec {
   bool bias_qkv = false, bias_attention_out = false, bias_mlp = false;
   bool tied_embeddings = false;
   double init_std = 0.02;
+  std::optional<MoeSpec> moe;  // of every layer
 };
 
 struct ScheduleSpec {

@@ -7,7 +7,7 @@ namespace {
 ModelSpec family_defaults(const std::string& family) {
   ModelSpec model;
   model.family = family;
-  if (family == "llama") {
+  if (family == "llama" || family == "mixtral") {
     model.norm = NormKind::RmsNorm;
     model.activation = ActivationKind::SwiGlu;
     model.position = PositionKind::Rope;
@@ -19,10 +19,10 @@ ModelSpec family_defaults(const std::string& family) {
 }
 
 std::string read_family(MappingReader& reader) {
-  const std::vector<std::string> later = {"mistral",   "mixtral",     "qwen2",      "qwen3",
+  const std::vector<std::string> later = {"mistral",   "qwen2",       "qwen3",
                                           "qwen3_moe", "deepseek_v2", "deepseek_v3"};
   reader.required("family");
-  return reader.choice("family", {"gpt2", "llama"}, later).value_or("gpt2");
+  return reader.choice("family", {"gpt2", "llama", "mixtral"}, later).value_or("gpt2");
 }
 
 void read_blocks(MappingReader& reader, ModelSpec& model) {
@@ -69,7 +69,6 @@ void refuse_missing_features(MappingReader& reader) {
   reader.not_built("embedding_scale", {"1"});
   reader.not_built("norm_offset", {"0"});
   reader.not_built("mtp_layers", {"0"});
-  reader.not_built("moe");
   reader.not_built("mla");
   if (auto dropout = reader.mapping("dropout")) {
     dropout->not_built("hidden", {"0"});
@@ -119,7 +118,11 @@ ModelSpec read_model(MappingReader reader) {
   read_sizes(reader, model);
   read_blocks(reader, model);
   refuse_missing_features(reader);
+  if (auto moe = reader.mapping("moe")) model.moe = read_experts(*moe, model.family);
   model.ffn_hidden = reader.integer("ffn_hidden", {1, kLargestSize}).value_or(default_ffn(model));
+  if (model.moe && model.activation != ActivationKind::SwiGlu) {
+    reader.fail("moe", "experts are built with activation: swiglu only", "", {"model.activation"});
+  }
   if (model.ffn_hidden == 0 && model.hidden > 0 && !reader.has("ffn_hidden")) {
     reader.required("ffn_hidden");
   }

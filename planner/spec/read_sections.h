@@ -19,6 +19,7 @@ inline constexpr std::int64_t kMostLayers = 10000;
 inline constexpr std::int64_t kMostSteps = std::int64_t{1} << 40;
 
 ModelSpec read_model(MappingReader model);
+MoeSpec read_experts(MappingReader moe, const std::string& family);
 ClusterSpec read_cluster(MappingReader cluster, Resolver& resolver, ReadLog& log);
 TrainingSpec read_training(MappingReader training);
 LayoutSpec read_layout(MappingReader layout);

@@ -143,7 +143,14 @@ class RandomPlan {
     a.limit = coin() ? 0 : pick(999) - 500;
     a.stride = coin() ? 0 : pick(999);
     a.accumulate = coin() ? 0 : static_cast<std::uint32_t>(pick(9));
-    for (bool* each : {&a.causal, &a.inverse, &a.interleaved, &a.decay}) *each = coin();
+    a.groups = coin() ? 0 : pick(9);
+    a.group_limit = coin() ? 0 : pick(9);
+    a.balance = coin() ? 0 : real();
+    a.z = coin() ? 0 : real();
+    for (bool* each :
+         {&a.causal, &a.inverse, &a.interleaved, &a.decay, &a.sigmoid, &a.over_all, &a.normalize}) {
+      *each = coin();
+    }
     a.combine = static_cast<Combine>(pick(2));
     op.mesh = pick(1);
     const Mesh& mesh = plan.meshes[static_cast<std::size_t>(op.mesh)];

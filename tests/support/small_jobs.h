@@ -61,7 +61,8 @@ inline JobSpec small_job(bool is_tied) {
 struct Setting {
   explicit Setting(JobSpec spec)
       : job(std::move(spec)),
-        graph(add_backward(build_model(job.model, job.training.sequence_length))),
+        graph(add_backward(
+            build_model(job.model, job.training.sequence_length, job.training.global_batch))),
         costs(job, graph) {}
   JobSpec job;
   ModelGraph graph;
