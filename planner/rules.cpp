@@ -96,6 +96,7 @@ bool experts_hold(const Facts& facts, const Strategy& s) {
 
 // The ranks of a stage form the expert mesh, too.
 bool expert_world_holds(const Facts& facts, const Strategy& s) {
+  if (facts.experts == 0 || s.ep * s.etp == 1) return true;
   return expert_ranks(facts, s) % (std::int64_t{s.pp} * s.ep * s.etp) == 0;
 }
 

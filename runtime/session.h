@@ -39,10 +39,10 @@ struct SessionOptions {
 struct StepResult {
   std::int64_t step = 0;            // 1 for the first
   std::optional<double> loss = {};  // absent when the plan has no such scalar
-  std::optional<double> aux_loss = {};
   std::optional<double> grad_norm = {};
   double learning_rate = 0;
   Seconds time;
+  std::optional<double> aux_loss = {};
 };
 
 class Session {

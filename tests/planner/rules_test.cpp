@@ -60,7 +60,7 @@ using Ids = std::vector<std::string>;
 
 TEST(Rules, EveryRuleHoldsForOneRank) {
   const std::vector<RuleResult> results = check_rules(job(), Strategy{});
-  EXPECT_EQ(results.size(), 15u);
+  EXPECT_EQ(results.size(), 20u);
   for (const RuleResult& result : results) {
     EXPECT_TRUE(result.ok) << result.rule;
     EXPECT_FALSE(result.message.empty());  // its formula, for explain
@@ -310,11 +310,8 @@ TEST(Rules, NotBuiltNamesEachValue) {
   s.zero_group = 1;
   EXPECT_EQ(only_broken(spec, s).message, "layout.zero 2 is not built yet");
   s.overlap.tensor = true;
-  s.ep = s.etp = 2;
-  EXPECT_EQ(only_broken(spec, s).message,
-            "layout.ep 2, layout.etp 2, layout.zero 2, layout.overlap tensor are not built yet");
-  EXPECT_EQ(only_broken(spec, s).nearest,
-            "layout.ep: 1, layout.etp: 1, layout.zero: 0, layout.overlap: []");
+  EXPECT_EQ(only_broken(spec, s).message, "layout.zero 2, layout.overlap tensor are not built yet");
+  EXPECT_EQ(only_broken(spec, s).nearest, "layout.zero: 0, layout.overlap: []");
 }
 
 TEST(Rules, WorldsBeyondAnyClusterDoNotOverflow) {
