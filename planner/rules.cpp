@@ -188,7 +188,7 @@ Facts facts_of(const JobSpec& job) {
     facts.experts = job.model.moe->experts;
     facts.expert_ffn_hidden = job.model.moe->ffn_hidden;
     facts.shared_ffn_hidden = job.model.moe->shared_ffn_hidden;
-    facts.ffn_hidden = 0;  // no layer has it
+    if (job.model.moe->first_dense_layers == 0) facts.ffn_hidden = 0;  // no layer has it
   }
   facts.sequence_length = job.training.sequence_length;
   facts.global_batch = job.training.global_batch;

@@ -171,6 +171,7 @@ Block embedding_block(const ModelSpec& model) {
 // What tells a layer from others of its model.
 struct LayerVariant {
   bool has_rope = false;
+  bool has_experts = false;
   bool operator==(const LayerVariant&) const = default;
 };
 
@@ -178,6 +179,7 @@ LayerVariant variant_of(const ModelSpec& model, int layer) {
   LayerVariant variant;
   variant.has_rope = model.position == PositionKind::Rope &&
                      (model.no_rope_every == 0 || (layer + 1) % model.no_rope_every != 0);
+  variant.has_experts = model.moe && layer >= model.moe->first_dense_layers;
   return variant;
 }
 
@@ -185,6 +187,8 @@ LayerVariant variant_of(const ModelSpec& model, int layer) {
 std::string name_of(const ModelSpec& model, const LayerVariant& variant) {
   std::string name = "layer";
   if (model.no_rope_every > 0) name += variant.has_rope ? ".rope" : ".no_rope";
+  const bool is_mixed = model.moe && model.moe->first_dense_layers > 0;
+  if (is_mixed) name += variant.has_experts ? ".experts" : ".dense";
   return name;
 }
 
@@ -209,15 +213,16 @@ TensorId attention(BlockBuilder& b, const ModelSpec& model, const LayerVariant& 
   return b.add("x2", x, projected);
 }
 
-TensorId mlp(BlockBuilder& b, const ModelSpec& model, const Training& training, TensorId x) {
+TensorId experts(BlockBuilder& b, const ModelSpec& model, const Training& training, TensorId x) {
+  const TensorId normed = b.norm(names_of(model).norm2, "norm2", x);
+  const std::int64_t tokens = training.sequence_length * training.global_batch;
+  return b.add("y", x, add_experts(b.block(), model, training.sequence_length, tokens, normed));
+}
+
+TensorId mlp(BlockBuilder& b, const ModelSpec& model, TensorId x) {
   const Names& names = names_of(model);
   const double residual_std = model.init_std / std::sqrt(2.0 * model.layers);
   const TensorId normed = b.norm(names.norm2, "norm2", x);
-  if (model.moe) {
-    return b.add("y", x,
-                 add_experts(b.block(), model, training.sequence_length,
-                             training.sequence_length * training.global_batch, normed));
-  }
   TensorId activated;
   if (model.activation == ActivationKind::SwiGlu) {
     const TensorId gate =
@@ -240,7 +245,9 @@ Block layer_block(const ModelSpec& model, const Training& training, const LayerV
   BlockBuilder b(model, name_of(model, variant));
   const TensorId x = b.activation("x", "sbh");
   b.block().input = x;
-  b.block().output = mlp(b, model, training, attention(b, model, variant, x));
+  const TensorId attended = attention(b, model, variant, x);
+  b.block().output =
+      variant.has_experts ? experts(b, model, training, attended) : mlp(b, model, attended);
   return b.take();
 }
 

@@ -34,6 +34,7 @@ struct RouterSpec {
 struct MoeSpec {
   std::int64_t experts = 0, top_k = 0, ffn_hidden = 0;
   std::int64_t shared_ffn_hidden = 0;  // 0: no shared experts
+  int first_dense_layers = 0;          // these keep their MLP
   RouterSpec router;
   double row_factor = 0;  // rows planned per rank, as a multiple of the mean; 0: the worst case
   double imbalance = 1;   // rows of the busiest rank, as a multiple of the mean: for times
@@ -58,7 +59,7 @@ struct ModelSpec {
   bool bias_qkv = false, bias_attention_out = false, bias_mlp = false;
   bool tied_embeddings = false;
   double init_std = 0.02;
-  std::optional<MoeSpec> moe;  // of every layer
+  std::optional<MoeSpec> moe;
 };
 
 struct ScheduleSpec {

@@ -99,11 +99,12 @@ MoeSpec read_experts(MappingReader reader, const std::string& family) {
   }
   moe.ffn_hidden = reader.integer("ffn_hidden", size).value_or(1);
   moe.shared_ffn_hidden = reader.integer("shared_ffn_hidden", {0, kLargestSize}).value_or(0);
+  moe.first_dense_layers =
+      static_cast<int>(reader.integer("first_dense_layers", {0, kMostLayers}).value_or(0));
   read_dropless(reader, moe);
   moe.imbalance = reader.real("imbalance", {1, 1e4}).value_or(1);
   reader.not_built("shared_gate", {"false"});
   reader.not_built("capacity", {"none"});
-  reader.not_built("first_dense_layers", {"0"});
   reader.not_built("layer_pattern");
   RouterSpec defaults;
   if (family == "qwen3_moe") defaults.pre_softmax = defaults.normalize = true;

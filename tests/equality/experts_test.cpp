@@ -38,6 +38,8 @@ planner::JobSpec experts_job(Router kind) {
       moe.router.group_top_k = 2;
       moe.top_k = 4;
       moe.shared_ffn_hidden = 16;
+      moe.first_dense_layers = 1;
+      job.model.layers = 3;
       break;
   }
   job.model.moe = moe;
@@ -118,6 +120,112 @@ INSTANTIATE_TEST_SUITE_P(All, Experts,
                          [](const auto& test) {
                            return name_of_test(std::get<0>(test.param), std::get<1>(test.param));
                          });
+
+// The bias follows the load of the whole global batch: its steps and what they lead to are the
+// same everywhere, and weights stay equal on ranks that hold the same experts (train() compares
+// them after every step).
+TEST(Experts, D08_TenStepsKeepExpertsAndBiasTogether) {
+  planner::JobSpec job = experts_job(Router::DeepSeek);
+  job.training.optimizer.clip_grad = 0.05;
+  const Outcome one_rank = run(job, strategy_of(1, 1, 1, 1, 1), 10);
+  ASSERT_GT(one_rank.norms[0], 0.05) << "the clip must be active";
+  for (const planner::Strategy& strategy :
+       {strategy_of(2, 1, 2, 2, 1, true), strategy_of(2, 1, 1, 1, 1), strategy_of(1, 1, 2, 1, 2)}) {
+    SCOPED_TRACE(planner::summary(strategy));
+    expect_same_steps(run(job, strategy, 10), one_rank, 1e-4);
+  }
+  bool has_moved = false;
+  for (const runtime::GlobalTensor& tensor : one_rank.parameters) {
+    if (!tensor.name.ends_with("e_score_correction_bias")) continue;
+    for (const float value : tensor.data) has_moved = has_moved || value != 0;
+  }
+  EXPECT_TRUE(has_moved);
+}
+
+// Eight ranks of one expert and one token each: some get none, and still take part.
+TEST(Experts, RanksWithoutRowsTakePart) {
+  planner::JobSpec job = experts_job(Router::Qwen3);
+  job.model.moe->top_k = 1;
+  job.training.sequence_length = 1;
+  job.training.global_batch = 16;
+  planner::Strategy strategy = strategy_of(1, 1, 8, 8, 1);
+  const Outcome one_rank = run(job, strategy_of(1, 1, 1, 1, 1));
+  expect_same_gradients(run(job, strategy), one_rank);
+
+  strategy.stages = {job.model.layers};
+  const Plan plan = plan_of(job, strategy);
+  auto session = runtime::Session::open(plan);
+  ASSERT_TRUE(session.ok() && session.value()->start().ok());
+  std::vector<std::int64_t> windows(16);
+  for (std::size_t i = 0; i < windows.size(); ++i) windows[i] = static_cast<std::int64_t>(i) * 17;
+  ASSERT_TRUE(session.value()->train({training_tokens().data(), windows}).ok());
+  int without_rows = 0;
+  for (int rank = 0; rank < 8; ++rank) {
+    const auto bytes = session.value()->read(rank, "l0.rows.received");
+    ASSERT_TRUE(bytes.ok());
+    const bool is_empty = std::all_of(bytes.value().begin(), bytes.value().end(),
+                                      [](std::byte byte) { return byte == std::byte{0}; });
+    without_rows += is_empty ? 1 : 0;
+  }
+  EXPECT_GT(without_rows, 0);
+}
+
+// Fewer rows planned than come: an error that names the buffer of the layer, not a wrong result.
+TEST(Experts, TooManyRowsAreAnError) {
+  planner::JobSpec job = experts_job(Router::Mixtral);
+  planner::Strategy strategy = strategy_of(1, 1, 4, 4, 1);
+  strategy.stages = {job.model.layers};
+  job.model.moe->row_factor = 0.5;
+  auto session = runtime::Session::open(plan_of(job, strategy));
+  ASSERT_TRUE(session.ok() && session.value()->start().ok());
+  std::vector<std::int64_t> windows(12, 0);
+  const auto result = session.value()->train({training_tokens().data(), windows});
+  ASSERT_FALSE(result.ok());
+  const std::string message = result.errors().front().message;
+  EXPECT_NE(message.find("the buffer 'l0.rows' was planned for 16 rows, but "), std::string::npos)
+      << message;
+
+  // As many as can come are enough.
+  job.model.moe->row_factor = 4;
+  expect_same_gradients(run(job, strategy), run(job, strategy_of(1, 1, 1, 1, 1)));
+}
+
+// D10: the auxiliary losses alone. Their gradient reaches the router whatever the layout.
+TEST(Experts, D10_AuxiliaryLossHasOneScale) {
+  const auto of_router = [](const Outcome& outcome) {
+    for (const runtime::GlobalTensor& tensor : outcome.gradients) {
+      if (tensor.name.ends_with("layers.1.mlp.gate.weight")) return tensor.data;
+    }
+    return std::vector<float>();
+  };
+  planner::JobSpec job = experts_job(Router::Qwen3);
+  job.model.moe->router.aux_coefficient = job.model.moe->router.z_coefficient = 0;
+  const planner::Strategy one = strategy_of(1, 1, 1, 1, 1), many = strategy_of(2, 2, 2, 4, 1, true);
+  const std::vector<float> plain_one = of_router(run(job, one)), plain = of_router(run(job, many));
+  job.model.moe->router.aux_coefficient = 1;
+  const std::vector<float> with_one = of_router(run(job, one)), with = of_router(run(job, many));
+  ASSERT_FALSE(plain.empty());
+  double top = 0, worst = 0;
+  for (std::size_t i = 0; i < plain.size(); ++i) {
+    const double a = static_cast<double>(with[i]) - static_cast<double>(plain[i]);
+    const double b = static_cast<double>(with_one[i]) - static_cast<double>(plain_one[i]);
+    worst = std::max(worst, std::abs(a - b));
+    top = std::max(top, std::abs(b));
+  }
+  EXPECT_GT(top, 1e-3);
+  EXPECT_LE(worst, 2e-5 * top);
+}
+
+// Poisoned memory and guards: rows that nobody sent are never read.
+TEST(Experts, D18_PoisonedRunsChangeNoBit) {
+  const planner::JobSpec job = experts_job(Router::DeepSeek);
+  runtime::SessionOptions options;
+  options.check = true;
+  planner::Strategy strategy = strategy_of(2, 1, 2, 2, 2, true);
+  strategy.stages = {job.model.layers};
+  const Plan plan = plan_of(job, strategy);
+  expect_same_bits(train(plan, 2, options), train(plan, 2));
+}
 
 }  // namespace
 }  // namespace mega::testing

@@ -1,4 +1,5 @@
-// A tiny GPT-2 and a tiny Llama against what PyTorch computes in double precision.
+// Tiny models, a GPT-2, a Llama, a Mixtral and the routing of DeepSeek-V3, against what PyTorch
+// computes in double precision.
 //
 // tools/dev/pytorch-goldens wrote the goldens: models in plain tensor operations, the same initial
 // weights, all windows of the text in every step. Two SGD steps: only in the second are biases and
@@ -47,6 +48,20 @@ model: {family: gpt2, layers: 2, hidden: 32, heads: 4, vocab: 61, max_position: 
 constexpr const char* kLlama = R"(
 model: {family: llama, layers: 2, hidden: 32, heads: 4, kv_heads: 2, ffn_hidden: 48, vocab: 61,
         max_position: 16, norm_epsilon: 1e-5, rope: {theta: 10000}, init_std: 0.2}
+)";
+
+constexpr const char* kMixtral = R"(
+model: {family: mixtral, layers: 2, hidden: 32, heads: 4, kv_heads: 2, ffn_hidden: 48, vocab: 61,
+        max_position: 16, norm_epsilon: 1e-5, rope: {theta: 10000}, init_std: 0.2,
+        moe: {experts: 4, top_k: 2, ffn_hidden: 24}}
+)";
+constexpr const char* kDeepSeek = R"(
+model: {family: llama, layers: 2, hidden: 32, heads: 4, kv_heads: 2, ffn_hidden: 48, vocab: 61,
+        max_position: 16, norm_epsilon: 1e-5, rope: {theta: 10000}, init_std: 0.2,
+        moe: {experts: 8, top_k: 4, ffn_hidden: 16, shared_ffn_hidden: 24, first_dense_layers: 1,
+              router: {score: sigmoid, normalize: true, scale: 2.5, groups: 4, group_top_k: 2,
+                       bias: true, bias_update_rate: 0.125, aux_coefficient: 0.05,
+                       z_coefficient: 0.02}}}
 )";
 
 Golden golden_of(const std::string& name) {
@@ -168,6 +183,12 @@ void run(const std::string& name, const std::string& model, int micro_batch) {
     ASSERT_TRUE(result.ok()) << mega::render(result.errors(), {});
     const double loss = golden.at("loss." + std::to_string(step)).as<float>()[0];
     EXPECT_NEAR(*result.value().loss, loss, 1e-5 * loss) << "step " << step;
+    const auto aux_loss = golden.find("aux_loss." + std::to_string(step));
+    EXPECT_EQ(result.value().aux_loss.has_value(), aux_loss != golden.end());
+    if (aux_loss != golden.end()) {
+      const double expected = aux_loss->second.as<float>()[0];
+      EXPECT_NEAR(result.value().aux_loss.value_or(0), expected, 1e-5 * expected);
+    }
     const auto gradients = running->gather(mega::Role::Gradient);
     ASSERT_TRUE(gradients.ok()) << mega::render(gradients.errors(), {});
     compare_gradients(gradients.value(), golden, step);
@@ -186,6 +207,16 @@ TEST(PytorchGolden, LlamaInOneMicroBatch) {
 }
 TEST(PytorchGolden, LlamaInFourMicroBatches) {
   run("llama", kLlama, 2);
+}
+TEST(PytorchGolden, MixtralInOneMicroBatch) {
+  run("mixtral", kMixtral, 8);
+}
+TEST(PytorchGolden, MixtralInFourMicroBatches) {
+  run("mixtral", kMixtral, 2);
+}
+// Its balance loss is one per micro-batch, so PyTorch's is that of all in one.
+TEST(PytorchGolden, DeepSeekRoutingInOneMicroBatch) {
+  run("deepseek", kDeepSeek, 8);
 }
 
 }  // namespace

@@ -78,7 +78,7 @@ inline planner::Strategy strategy_of(const planner::JobSpec& job, Degrees degree
 }
 
 struct Outcome {
-  std::vector<double> losses, norms;                         // per step
+  std::vector<double> losses, norms, aux_losses;             // per step
   std::vector<runtime::GlobalTensor> gradients, parameters;  // after the last
 };
 
@@ -137,6 +137,7 @@ inline Outcome train(const Plan& plan, int steps, const runtime::SessionOptions&
     }
     outcome.losses.push_back(result.value().loss.value_or(NAN));
     outcome.norms.push_back(result.value().grad_norm.value_or(NAN));
+    outcome.aux_losses.push_back(result.value().aux_loss.value_or(0));
     // D01, D02: copies have the same bits after every step.
     const Status replicas = session.compare_replicas();
     if (!replicas.ok()) ADD_FAILURE() << render(replicas.errors(), {});
@@ -192,6 +193,8 @@ inline void expect_same_steps(const Outcome& outcome, const Outcome& one_rank, d
         << "loss of step " << i + 1;
     EXPECT_NEAR(outcome.norms[i], one_rank.norms[i], tolerance * one_rank.norms[i])
         << "norm of step " << i + 1;
+    EXPECT_NEAR(outcome.aux_losses[i], one_rank.aux_losses[i], tolerance * one_rank.aux_losses[i])
+        << "auxiliary loss of step " << i + 1;
   }
 }
 
