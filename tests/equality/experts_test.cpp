@@ -142,11 +142,11 @@ TEST(Experts, D08_TenStepsKeepExpertsAndBiasTogether) {
   EXPECT_TRUE(has_moved);
 }
 
-// Eight ranks of one expert and one token each: some get none, and still take part.
+// Eight ranks of one expert and two tokens each: some get none, and still take part.
 TEST(Experts, RanksWithoutRowsTakePart) {
   planner::JobSpec job = experts_job(Router::Qwen3);
   job.model.moe->top_k = 1;
-  job.training.sequence_length = 1;
+  job.training.sequence_length = 2;
   job.training.global_batch = 16;
   planner::Strategy strategy = strategy_of(1, 1, 8, 8, 1);
   const Outcome one_rank = run(job, strategy_of(1, 1, 1, 1, 1));

@@ -145,7 +145,7 @@ void compare_logits(const std::vector<std::byte>& bytes, const Golden& golden) {
 
 std::string logits_buffer(const mega::Program& program) {
   for (const mega::Buffer& buffer : program.buffers)
-    if (buffer.name.ends_with(".logits")) return buffer.name;
+    if (buffer.name.ends_with("head.logits")) return buffer.name;
   ADD_FAILURE() << "no buffer holds logits";
   return "";
 }
