@@ -143,17 +143,27 @@ std::string counts_text(const SearchCounts& counts, bool has_found) {
 }
 
 std::string top_table(const std::vector<Estimate>& top) {
-  TextTable table({"", "tp", "pp", "vpp", "dp", "mb", "sp", "step", "MFU", "tokens/s/GPU", "peak"});
+  const bool has_experts = std::any_of(top.begin(), top.end(), [](const Estimate& estimate) {
+    return estimate.candidate.strategy.ep * estimate.candidate.strategy.etp > 1;
+  });
+  std::vector<std::string> header = {"", "tp", "pp", "vpp", "dp"};
+  if (has_experts) header.insert(header.end(), {"ep", "etp"});
+  header.insert(header.end(), {"mb", "sp", "step", "MFU", "tokens/s/GPU", "peak"});
+  TextTable table(std::move(header));
   int place = 0;
   for (const Estimate& estimate : top) {
     const Candidate& candidate = estimate.candidate;
     const Strategy& s = candidate.strategy;
     const Rates rates = rates_of(candidate);
-    table.add({std::to_string(++place), std::to_string(s.tp), std::to_string(s.pp),
-               std::to_string(s.vpp), std::to_string(s.dp), std::to_string(s.micro_batch),
-               s.sequence_parallel ? "yes" : "no", time_text(candidate.evaluation.step_ns),
-               percent(rates.mfu), with_decimals(rates.tokens_per_s_per_gpu, 1),
-               to_string(peak(candidate.evaluation))});
+    std::vector<std::string> row = {std::to_string(++place), std::to_string(s.tp),
+                                    std::to_string(s.pp), std::to_string(s.vpp),
+                                    std::to_string(s.dp)};
+    if (has_experts) row.insert(row.end(), {std::to_string(s.ep), std::to_string(s.etp)});
+    row.insert(row.end(), {std::to_string(s.micro_batch), s.sequence_parallel ? "yes" : "no",
+                           time_text(candidate.evaluation.step_ns), percent(rates.mfu),
+                           with_decimals(rates.tokens_per_s_per_gpu, 1),
+                           to_string(peak(candidate.evaluation))});
+    table.add(std::move(row));
   }
   return table.print();
 }

@@ -12,6 +12,7 @@ namespace mega::planner::test {
 
 struct Sizes {
   int layers = 4, heads = 4, kv_heads = 4, ffn_hidden = 64, sequence = 64, batch = 8, gpus = 4;
+  int experts = 0;  // of every layer; 0: dense
 };
 
 inline JobSpec job_of(const Sizes& sizes) {
@@ -24,6 +25,12 @@ inline JobSpec job_of(const Sizes& sizes) {
   job.model.max_position = sizes.sequence;
   job.training.sequence_length = sizes.sequence;
   job.training.global_batch = sizes.batch;
+  if (sizes.experts > 0) {
+    job.model.moe = MoeSpec{};
+    job.model.moe->experts = sizes.experts;
+    job.model.moe->top_k = 1;
+    job.model.moe->ffn_hidden = sizes.ffn_hidden;
+  }
   job.cluster = ClusterSpec{};
   job.cluster->gpus = sizes.gpus;
   job.cluster->gpus_per_node = sizes.gpus;
@@ -47,6 +54,11 @@ inline std::vector<Strategy> all_legal(const JobSpec& job) {
       add(strategy);
     }
   };
+  const int most_expert = job.model.moe ? gpus : 1;
+  const auto add_experts = [&](Strategy strategy) {
+    for (strategy.ep = 1; strategy.ep <= most_expert; ++strategy.ep)
+      for (strategy.etp = 1; strategy.etp <= most_expert; ++strategy.etp) add_flags(strategy);
+  };
   Strategy s;
   for (s.tp = 1; s.tp <= gpus; ++s.tp)
     for (s.pp = 1; s.pp <= gpus; ++s.pp)
@@ -54,7 +66,7 @@ inline std::vector<Strategy> all_legal(const JobSpec& job) {
         for (s.dp = 1; s.dp <= gpus; ++s.dp) {
           if (s.tp * s.pp * s.dp != gpus) continue;
           for (s.micro_batch = 1; s.micro_batch <= job.training.global_batch; ++s.micro_batch)
-            add_flags(s);
+            add_experts(s);
         }
   return legal;
 }

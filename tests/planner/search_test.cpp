@@ -59,9 +59,9 @@ class MadeUpCost {
   std::uint64_t seed_;
 };
 
-using Degrees = std::tuple<int, int, int, int, int>;
+using Degrees = std::tuple<int, int, int, int, int, int, int>;
 Degrees degrees(const Strategy& s) {
-  return {s.tp, s.pp, s.vpp, s.dp, s.micro_batch};
+  return {s.tp, s.pp, s.vpp, s.dp, s.ep, s.etp, s.micro_batch};
 }
 
 struct Expected {
@@ -114,6 +114,7 @@ test::Sizes random_sizes(std::mt19937& random) {
   sizes.sequence = pick({6, 16});
   sizes.batch = pick({1, 4, 6, 12});
   sizes.gpus = pick({1, 2, 3, 4, 6, 8, 12});
+  sizes.experts = pick({0, 0, 4, 6});
   return sizes;
 }
 
