@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "ir/base/check.h"
+#include "ir/base/text.h"
 #include "planner/rules_table.h"
 #include "planner/spec/mapping_reader.h"
 
@@ -113,6 +114,14 @@ bool expert_tokens_hold(const Facts&, const Strategy& s) {
   return s.ep * s.etp == 1 || s.tp == 1 || s.sequence_parallel;
 }
 
+// Both meshes cut the ranks into the same pipeline groups.
+bool expert_order_holds(const Facts&, const Strategy& s) {
+  const std::int64_t sources = std::int64_t{s.ep} * s.etp;
+  const std::int64_t stage = std::int64_t{s.dp} * s.cp * s.tp;
+  if (s.pp == 1 || sources == 1 || stage % sources != 0) return true;  // or of another rule
+  return ranks_inside_pp(s, false) == ranks_inside_pp(s, true);
+}
+
 bool is_built(const Facts&, const Strategy& s) {
   static const std::string order = Strategy().rank_order;
   return s.cp == 1 && s.schedule == ScheduleKind::OneFOneB &&
@@ -156,6 +165,8 @@ constexpr std::array kRules = {
          explain::shared_ffn_hidden},
     Rule{"expert_tokens", "sequence_parallel where tp > 1 and ep * etp > 1", expert_tokens_hold,
          explain::expert_tokens},
+    Rule{"expert_order", "rank_order has as many ranks inside pp on both meshes",
+         expert_order_holds, explain::expert_order},
     Rule{"not_built", "only values that this version has", is_built, explain::not_built},
 };
 
@@ -175,6 +186,19 @@ std::int64_t ranks_of(const Strategy& s) {
 
 std::int64_t expert_ranks(const Facts& facts, const Strategy& s) {
   return facts.gpus > 0 ? facts.gpus : ranks_of(s);
+}
+
+std::int64_t ranks_inside_pp(const Strategy& s, bool of_experts) {
+  const std::int64_t edp = std::int64_t{s.dp} * s.cp * s.tp / (std::int64_t{s.ep} * s.etp);
+  std::int64_t ranks = 1;
+  for (const std::string& axis : split(s.rank_order, '-')) {
+    if (axis == "pp") break;
+    if (axis == "tp") ranks *= of_experts ? s.etp : s.tp;
+    if (axis == "dp") ranks *= of_experts ? edp : s.dp;
+    if (axis == "cp" && !of_experts) ranks *= s.cp;
+    if (axis == "ep" && of_experts) ranks *= s.ep;
+  }
+  return ranks;
 }
 
 Facts facts_of(const JobSpec& job) {

@@ -76,4 +76,15 @@ RuleResult expert_tokens(const Facts& facts) {
   return result;
 }
 
+RuleResult expert_order(const Facts& facts) {
+  RuleResult result;
+  const Strategy& s = facts.strategy;
+  result.keys = {"layout.rank_order", "layout.ep", "layout.etp", "layout.pp"};
+  result.message = "layout.rank_order " + s.rank_order + " puts " +
+                   number(ranks_inside_pp(s, false)) + " ranks inside pp, but " +
+                   number(ranks_inside_pp(s, true)) + " of the expert mesh";
+  result.nearest = "layout.rank_order: " + Strategy().rank_order;
+  return result;
+}
+
 }  // namespace mega::planner::explain

@@ -45,6 +45,9 @@ std::int64_t ranks_of(const Strategy& strategy);
 // What the expert mesh covers: the cluster, or without one the ranks of the layout.
 std::int64_t expert_ranks(const Facts& facts, const Strategy& strategy);
 
+// Product of the degrees that the rank order has further in than pp, on one of the meshes.
+std::int64_t ranks_inside_pp(const Strategy& strategy, bool of_experts);
+
 namespace explain {
 RuleResult degrees(const Facts& facts);
 RuleResult world(const Facts& facts);
@@ -65,6 +68,7 @@ RuleResult expert_world(const Facts& facts);
 RuleResult expert_ffn_hidden(const Facts& facts);
 RuleResult shared_ffn_hidden(const Facts& facts);
 RuleResult expert_tokens(const Facts& facts);
+RuleResult expert_order(const Facts& facts);
 RuleResult not_built(const Facts& facts);
 }  // namespace explain
 

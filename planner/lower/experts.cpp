@@ -47,7 +47,7 @@ void place_experts(const ModelGraph& graph, const Strategy& strategy, Placement&
     for (const char letter : letters)
       placement.letters[static_cast<std::size_t>(letter - 'a')] = axes;
   };
-  AxisSet tokens = placement.of('b');
+  AxisSet tokens = placement.of('b') | placement.of('s');
   if (placement.sequence_parallel) tokens = tokens | placement.tensor;
   const std::int64_t token_ranks = extent(placement.mesh, tokens);
   const std::int64_t rows = size['s'] * size['b'] * size['k'];

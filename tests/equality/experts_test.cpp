@@ -216,6 +216,21 @@ TEST(Experts, D10_AuxiliaryLossHasOneScale) {
   EXPECT_LE(worst, 2e-5 * top);
 }
 
+// Axes in another order, with ep inside and outside of etp.
+TEST(Experts, RankOrderChangesNothing) {
+  const planner::JobSpec job = experts_job(Router::DeepSeek);
+  const Outcome one_rank = run(job, strategy_of(1, 1, 1, 1, 1));
+  for (const char* order : {"ep-tp-cp-dp-pp", "pp-dp-cp-ep-tp", "dp-tp-ep-cp-pp"}) {
+    SCOPED_TRACE(order);
+    planner::Strategy strategy = strategy_of(2, 2, 2, 2, 2, true);
+    strategy.rank_order = order;
+    strategy.stages = planner::even_cut(job.model.layers, 2);
+    const Outcome outcome = train(plan_of(job, strategy), 1);
+    expect_same_steps(outcome, one_rank, 1e-5);
+    expect_same_gradients(outcome, one_rank);
+  }
+}
+
 // Poisoned memory and guards: rows that nobody sent are never read.
 TEST(Experts, D18_PoisonedRunsChangeNoBit) {
   const planner::JobSpec job = experts_job(Router::DeepSeek);

@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "ir/plan_verify.h"
 #include "planner/compile.h"
 #include "planner/cost/bounds.h"
 #include "planner/cost/evaluate.h"
@@ -86,6 +87,38 @@ TEST(Experts, EvaluateIsThePlan) {
       EXPECT_LE(bounds.peak, peak(evaluation));
     }
   }
+}
+
+// A wrong operand or order of an all_to_all_v is refused before anything runs.
+TEST(Experts, VerifySeesWrongMovesOfRows) {
+  JobSpec job = experts_job();
+  job.cluster->gpus = 0;
+  Strategy strategy;
+  strategy.dp = strategy.ep = 4;
+  strategy.stages = {job.model.layers};
+  const Plan plan = Planner(job).compile(strategy);
+  ASSERT_TRUE(verify(plan, "p").empty());
+  const auto refused = [&](const auto& fault) {
+    Plan broken = plan;
+    for (Segment& segment : broken.programs[0].segments) {
+      for (Op& op : segment.ops) {
+        if (op.kind != OpKind::AllToAllV) continue;
+        fault(op);
+        const auto said = verify(broken, "p");
+        return said.empty() ? "" : said.front().message;
+      }
+    }
+    return std::string("no move of rows");
+  };
+  EXPECT_NE(refused([](Op& op) { op.inputs[2] = op.inputs[1]; }).find("counts of [1,8] are not"),
+            std::string::npos);
+  EXPECT_NE(refused([](Op& op) { op.attributes.stride = 3; }).find("stride=3 is no order"),
+            std::string::npos);
+  EXPECT_NE(refused([](Op& op) { op.inputs.pop_back(); }).find("it takes 3 inputs"),
+            std::string::npos);
+  EXPECT_NE(refused([](Op& op) { op.group.reset(); }).find("needs a group"), std::string::npos);
+  // Read before the counts have come.
+  EXPECT_NE(refused([](Op& op) { std::swap(op.inputs[0], op.outputs[0]); }), "");
 }
 
 std::int64_t rows(const PartitionedGraph& graph) {

@@ -100,6 +100,17 @@ TEST(ExpertRules, EtpDividesTheWidthOfAnExpert) {
   EXPECT_EQ(results[1].message, "layout.etp 5 does not divide model.moe.ffn_hidden 96");
 }
 
+// Else a rank would be in one stage by one mesh and in another by the other.
+TEST(ExpertRules, BothMeshesHaveTheSameStages) {
+  Strategy s = of(2, 2, 2);
+  s.pp = 2;
+  s.rank_order = "tp-cp-pp-ep-dp";
+  const auto results = broken(job_of(8, 8), s);
+  ASSERT_GE(results.size(), 1u);
+  EXPECT_EQ(results[0].message,
+            "layout.rank_order tp-cp-pp-ep-dp puts 2 ranks inside pp, but 1 of the expert mesh");
+}
+
 TEST(ExpertRules, DenseModelsHaveNoExpertMesh) {
   JobSpec job = job_of(8, 2);
   job.model.moe.reset();
