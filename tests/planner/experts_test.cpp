@@ -100,8 +100,9 @@ TEST(Experts, VerifySeesWrongMovesOfRows) {
   ASSERT_TRUE(verify(plan, "p").empty());
   const auto refused = [&](const auto& fault) {
     Plan broken = plan;
-    for (Segment& segment : broken.programs[0].segments) {
-      for (Op& op : segment.ops) {
+    auto& segments = broken.programs[0].segments;
+    for (std::size_t i = 0; i < segments.size(); ++i) {
+      for (Op& op : segments[SegmentId{static_cast<std::int32_t>(i)}].ops) {
         if (op.kind != OpKind::AllToAllV) continue;
         fault(op);
         const auto said = verify(broken, "p");
