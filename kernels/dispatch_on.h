@@ -19,6 +19,7 @@
 #include "kernels/random.h"
 #include "kernels/rope.h"
 #include "kernels/route.h"
+#include "kernels/route_backward.h"
 #include "kernels/rows.h"
 
 namespace mega::kernels {
