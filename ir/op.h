@@ -45,7 +45,12 @@ enum class OpKind : std::uint8_t {
   Attention,
   GeluTanh,
   Gelu,
+  Relu2,
   SwiGlu,
+  GeGlu,
+  Scale,
+  Clip,
+  SoftCap,
   Add,
   Copy,
   VocabMax,
@@ -71,7 +76,11 @@ enum class OpKind : std::uint8_t {
   AttentionBackward,
   GeluTanhBackward,
   GeluBackward,
+  Relu2Backward,
   SwiGluBackward,
+  GeGluBackward,
+  ClipBackward,
+  SoftCapBackward,
   RouteBackward,
   SumRows,
   GroupedSwiGluBackward,
@@ -117,7 +126,9 @@ struct Attributes {
   double scale = 0;                 // attention: factor on the scores; route: on the weights;
                                     // balance_loss, router_z_loss: on the loss
   double theta = 0;                 // rope: base of the frequencies
-  double value = 0;                 // fill: the value; init_normal: the standard deviation
+  double value = 0;                 // fill: the value; init_normal: the standard deviation;
+                                    // norms: added to the weight; scale: the factor; clip,
+                                    // soft_cap: the limit
   double beta1 = 0, beta2 = 0;      // AdamW; beta1 is SGD's momentum
   double clip = 0;                  // AdamW, SGD: largest global gradient norm, 0 for none
   double balance = 0, z = 0;        // route_backward: scale of balance_loss and router_z_loss

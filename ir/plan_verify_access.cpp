@@ -14,12 +14,21 @@ bool may_be_in_place(OpKind kind) {
     case OpKind::Rope:
     case OpKind::GeluTanh:
     case OpKind::Gelu:
+    case OpKind::Relu2:
     case OpKind::SwiGlu:
+    case OpKind::GeGlu:
+    case OpKind::Scale:
+    case OpKind::Clip:
+    case OpKind::SoftCap:
     case OpKind::Add:
     case OpKind::CrossEntropyBackward:
     case OpKind::GeluTanhBackward:
     case OpKind::GeluBackward:
+    case OpKind::Relu2Backward:
     case OpKind::SwiGluBackward:
+    case OpKind::GeGluBackward:
+    case OpKind::ClipBackward:
+    case OpKind::SoftCapBackward:
     case OpKind::GroupedSwiGlu:
     case OpKind::GroupedSwiGluBackward:
     case OpKind::Copy:

@@ -99,12 +99,16 @@ class OpCheck {
     if (op.index == known.index) return true;
     if (op.kind == OpKind::Sgd) return op.index == "n,->n";  // without momentum
     const std::optional<Index>& own = indices_.of(std::string(known.index));
-    // A bias of the product or of the scores, the load of the experts.
+    // A bias of the product or of the scores, the load of the experts; a layer_norm may lack its
+    // bias.
     const bool takes_more =
         op.kind == OpKind::MatMul || op.kind == OpKind::Route || op.kind == OpKind::RouteBackward;
     const std::size_t more = takes_more ? 1 : 0;
-    return known.flexible && index.outputs.size() == own->outputs.size() &&
-           index.inputs.size() >= own->inputs.size() &&
+    const std::size_t fewer = op.kind == OpKind::LayerNorm ? 1 : 0;
+    const std::size_t fewer_outputs = op.kind == OpKind::LayerNormBackward ? 1 : 0;
+    return known.flexible && index.outputs.size() <= own->outputs.size() &&
+           index.outputs.size() + fewer_outputs >= own->outputs.size() &&
+           index.inputs.size() + fewer >= own->inputs.size() &&
            index.inputs.size() <= own->inputs.size() + more;
   }
 

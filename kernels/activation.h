@@ -1,4 +1,4 @@
-// The activation functions and their backwards: gelu, gelu_tanh, swiglu.
+// The activation functions and their backwards: gelu, gelu_tanh, relu2, swiglu, geglu.
 // Every output may be the very buffer of any input.
 #pragma once
 
@@ -72,6 +72,23 @@ struct GeluBackwardEach {
   }
 };
 
+// y = max(x, 0)^2 (So et al. 2021)
+struct Relu2Each {
+  const float* x;
+  float* y;
+  MEGA_HD void operator()(std::int64_t i) const {
+    const float positive = x[i] < 0 ? 0.0F : x[i];  // of a NaN, the NaN
+    y[i] = positive * positive;
+  }
+};
+
+struct Relu2BackwardEach {
+  const float* dy;
+  const float* x;
+  float* dx;
+  MEGA_HD void operator()(std::int64_t i) const { dx[i] = x[i] > 0 ? 2 * x[i] * dy[i] : 0.0F; }
+};
+
 // y = silu(gate) * up, silu(x) = x sigmoid(x)
 struct SwiGluEach {
   const float* gate;
@@ -98,6 +115,32 @@ struct SwiGluBackwardEach {
   }
 };
 
+// y = gelu_tanh(gate) * up
+struct GeGluEach {
+  const float* gate;
+  const float* up;
+  float* y;
+  MEGA_HD void operator()(std::int64_t i) const {
+    y[i] = gate[i] * TanhGate::at(gate[i]).gate.value * up[i];
+  }
+};
+
+struct GeGluBackwardEach {
+  const float* dy;
+  const float* gate;
+  const float* up;
+  float* dgate;
+  float* dup;
+  MEGA_HD void operator()(std::int64_t i) const {
+    const float x = gate[i];
+    const float u = up[i];
+    const float d = dy[i];
+    const TanhGate at = TanhGate::at(x);
+    dgate[i] = d * u * at.gate.value * (1.0F + x * at.derivative * at.gate.complement);
+    dup[i] = d * x * at.gate.value;
+  }
+};
+
 template <class Kernel, class Stream>
 void activation(Stream& stream, const Call& call) {
   launch_elements(stream, count_of(call.outputs[0]),
@@ -112,11 +155,11 @@ void activation_of_two(Stream& stream, const Call& call) {
       Kernel{floats(call.inputs[0]), floats(call.inputs[1]), mutable_floats(call.outputs[0])});
 }
 
-template <class Stream>
-void swiglu_backward(Stream& stream, const Call& call) {
-  launch_elements(
-      stream, count_of(call.outputs[0]),
-      SwiGluBackwardEach{floats(call.inputs[0]), floats(call.inputs[1]), floats(call.inputs[2]),
+// dy, gate, up -> dgate, dup
+template <class Kernel, class Stream>
+void gated_backward(Stream& stream, const Call& call) {
+  launch_elements(stream, count_of(call.outputs[0]),
+                  Kernel{floats(call.inputs[0]), floats(call.inputs[1]), floats(call.inputs[2]),
                          mutable_floats(call.outputs[0]), mutable_floats(call.outputs[1])});
 }
 

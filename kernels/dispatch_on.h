@@ -10,6 +10,7 @@
 #include "kernels/embedding.h"
 #include "kernels/grouped.h"
 #include "kernels/input.h"
+#include "kernels/limit.h"
 #include "kernels/load.h"
 #include "kernels/loss.h"
 #include "kernels/norm.h"
@@ -42,7 +43,12 @@ void dispatch_on(Stream& stream, const Call& call) {
     case Attention: return attention(stream, call);
     case GeluTanh: return activation<GeluTanhEach>(stream, call);
     case Gelu: return activation<GeluEach>(stream, call);
+    case Relu2: return activation<Relu2Each>(stream, call);
     case SwiGlu: return activation_of_two<SwiGluEach>(stream, call);
+    case GeGlu: return activation_of_two<GeGluEach>(stream, call);
+    case Scale: return limit<ScaleEach>(stream, call);
+    case Clip: return limit<ClipEach>(stream, call);
+    case SoftCap: return limit<SoftCapEach>(stream, call);
     case Add: return add(stream, call);
     case Copy: return copy(stream, call);
     case VocabMax: return vocab_max(stream, call);
@@ -67,7 +73,11 @@ void dispatch_on(Stream& stream, const Call& call) {
     case AttentionBackward: return attention_backward(stream, call);
     case GeluTanhBackward: return activation_of_two<GeluTanhBackwardEach>(stream, call);
     case GeluBackward: return activation_of_two<GeluBackwardEach>(stream, call);
-    case SwiGluBackward: return swiglu_backward(stream, call);
+    case Relu2Backward: return activation_of_two<Relu2BackwardEach>(stream, call);
+    case SwiGluBackward: return gated_backward<SwiGluBackwardEach>(stream, call);
+    case GeGluBackward: return gated_backward<GeGluBackwardEach>(stream, call);
+    case ClipBackward: return limit_backward<ClipBackwardEach>(stream, call);
+    case SoftCapBackward: return limit_backward<SoftCapBackwardEach>(stream, call);
     case RouteBackward: return route_backward(stream, call);
     case SumRows: return sum_rows(stream, call);
     case GroupedSwiGluBackward: return grouped_swiglu_backward(stream, call);

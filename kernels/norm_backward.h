@@ -1,5 +1,5 @@
 // Backward of layer_norm and rms_norm.
-//   layer_norm_backward  dy, x, weight, mean, rstd -> dx, dweight, dbias
+//   layer_norm_backward  dy, x, weight, mean, rstd -> dx, dweight, dbias (which may lack)
 //   rms_norm_backward    dy, x, weight, rstd -> dx, dweight
 // dx may be the buffer of dy or x unless it accumulates: the weights' gradients are taken first.
 #pragma once
@@ -22,6 +22,7 @@ struct NormBackwardRows {
   const float* rstd;
   float* dx;
   std::int64_t columns;
+  float offset;  // of the weight
   bool accumulate;
 
   template <class Lanes>
@@ -30,18 +31,19 @@ struct NormBackwardRows {
     const float* in = x + row * columns;
     float* out = dx + row * columns;
     const float* w = weight;
+    const float more = offset;
     const auto size = static_cast<float>(columns);
     const float center = mean != nullptr ? mean[row] : 0.0F;
     const float scale = rstd[row];
     const float along = scale * lanes.sum(columns, [=](std::int64_t i) {
-      return gradient[i] * w[i] * (in[i] - center);
+      return gradient[i] * (w[i] + more) * (in[i] - center);
     }) / size;
     const float shift = mean == nullptr ? 0.0F : lanes.sum(columns, [=](std::int64_t i) {
-      return gradient[i] * w[i];
+      return gradient[i] * (w[i] + more);
     }) / size;
     lanes.for_each(columns, [=, add_to = accumulate](std::int64_t i) {
       const float normal = (in[i] - center) * scale;
-      put(out[i], scale * (gradient[i] * w[i] - shift - normal * along), add_to);
+      put(out[i], scale * (gradient[i] * (w[i] + more) - shift - normal * along), add_to);
     });
   }
 };
@@ -84,12 +86,15 @@ void layer_norm_backward(Stream& stream, const Call& call) {
       stream, blocks,
       NormWeightColumns{floats(dy), floats(x), floats(mean), floats(rstd),
                         mutable_floats(call.outputs[1]), rows, columns, accumulates(call, 1)});
-  launch_rows(stream, blocks,
-              BiasBackwardColumns{floats(dy), mutable_floats(call.outputs[2]), rows, columns,
-                                  accumulates(call, 2)});
+  if (call.index->outputs.size() == 3) {
+    launch_rows(stream, blocks,
+                BiasBackwardColumns{floats(dy), mutable_floats(call.outputs[2]), rows, columns,
+                                    accumulates(call, 2)});
+  }
   launch_rows(stream, rows,
               NormBackwardRows{floats(dy), floats(x), floats(weight), floats(mean), floats(rstd),
-                               mutable_floats(call.outputs[0]), columns, accumulates(call, 0)});
+                               mutable_floats(call.outputs[0]), columns,
+                               static_cast<float>(call.attributes.value), accumulates(call, 0)});
 }
 
 template <class Stream>
@@ -104,7 +109,8 @@ void rms_norm_backward(Stream& stream, const Call& call) {
                         mutable_floats(call.outputs[1]), rows, columns, accumulates(call, 1)});
   launch_rows(stream, rows,
               NormBackwardRows{floats(dy), floats(x), floats(weight), nullptr, floats(rstd),
-                               mutable_floats(call.outputs[0]), columns, accumulates(call, 0)});
+                               mutable_floats(call.outputs[0]), columns,
+                               static_cast<float>(call.attributes.value), accumulates(call, 0)});
 }
 
 }  // namespace mega::kernels

@@ -138,6 +138,23 @@ void add_list(CLI::App& app, Options& options) {
       ->type_name("");
 }
 
+void add_import(CLI::App& app, Options& options) {
+  CLI::App* command = add_command(
+      app, "import",
+      "Makes a model spec of another program's configuration. What it says about the model and\n"
+      "we don't understand is listed on standard error.",
+      "megaplan import hf config.json -o model.yaml");
+  command->add_option("FORMAT", options.format, "hf: config.json of a Hugging Face model")
+      ->required()
+      ->check(CLI::IsMember({"hf"}))
+      ->type_name("");
+  command->add_option("FILE", options.input, "the configuration; - is standard input")
+      ->required()
+      ->type_name("");
+  command->add_option("-o", options.output, "the model spec to write (default: standard output)")
+      ->type_name("FILE");
+}
+
 // A failed check has printed its message and aborts: that is our bug, not the user's.
 void on_abort(int /*signal*/) {
   _exit(mega::tool::kOurBug);
@@ -179,7 +196,7 @@ int run(const CLI::App& app, const Options& options) {
       {"search", mega::tool::search},   {"estimate", mega::tool::estimate},
       {"compile", mega::tool::compile}, {"verify", mega::tool::verify},
       {"show", mega::tool::show},       {"explain", mega::tool::explain},
-      {"list", mega::tool::list}};
+      {"list", mega::tool::list},       {"import", mega::tool::import}};
   for (const auto& [name, command] : kCommands)
     if (app.got_subcommand(name)) return command(options);
   return mega::tool::kWrongInput;
@@ -207,6 +224,7 @@ int main(int argc, char** argv) {
   add_show(app, options);
   add_explain(app, options);
   add_list(app, options);
+  add_import(app, options);
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& error) {

@@ -14,7 +14,8 @@ inline constexpr int kDone = 0, kWrongInput = 2, kNoPlan = 3, kOurBug = 70;
 
 struct Options {
   std::string program;  // this executable, to find the bundled specs
-  std::string input;    // JOB, PLAN or the kind to list
+  std::string input;    // JOB, PLAN, the file to import or the kind to list
+  std::string format;   // of the file to import
   std::vector<std::string> sets;
   bool json = false;
   std::string output;  // -o
@@ -36,6 +37,7 @@ int verify(const Options& options);
 int show(const Options& options);
 int explain(const Options& options);
 int list(const Options& options);
+int import(const Options& options);
 
 // Reports errors as the options ask for; returns kWrongInput.
 int refuse(const Options& options, const Errors& errors, const Sources& sources);

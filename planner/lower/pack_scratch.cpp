@@ -39,12 +39,19 @@ std::vector<std::pair<std::size_t, std::size_t>> reusable(const LocalOp& op) {
     case OpKind::Rope:
     case OpKind::CrossEntropyBackward:
     case OpKind::SwiGluBackward:
+    case OpKind::GeGluBackward:
+    case OpKind::Scale:
+    case OpKind::Clip:
+    case OpKind::SoftCap:
     case OpKind::GroupedSwiGluBackward:
       return {{0, 0}};
     case OpKind::Add:
       return {{1, 0}, {0, 0}};
     case OpKind::GeluBackward:
     case OpKind::GeluTanhBackward:
+    case OpKind::Relu2Backward:
+    case OpKind::ClipBackward:
+    case OpKind::SoftCapBackward:
       return {{0, 0}, {1, 0}};
     default:
       return {};

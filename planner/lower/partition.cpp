@@ -41,6 +41,20 @@ char origin_letter(OpKind kind) {
   }
 }
 
+// A backward is linear in the gradient that it is given. For what is done to each head of k this
+// matters: where kv heads are replicated, their gradients are addends along the replicas, and those
+// of k must stay so to add up with v's. The residual stream's gradient is combined before its norm.
+bool passes_gradient(const GraphOp& op, const LocalTensor& gradient) {
+  switch (op.kind) {
+    case OpKind::LayerNormBackward:
+    case OpKind::RmsNormBackward:
+    case OpKind::ClipBackward:
+      return gradient.letters != "sbh";
+    default:
+      return false;
+  }
+}
+
 class BlockPartitioner {
  public:
   BlockPartitioner(const Block& block, const Placement& place, const Extents& unpadded)
@@ -174,11 +188,26 @@ class BlockPartitioner {
       all_equal = all_equal && partial == out_.tensors[inputs[0]].sharding.partial;
       passed = passed | partial;
     }
-    const bool passes =
-        info(op.kind).linear && (op.kind == OpKind::Add ? all_equal : partial_inputs <= 1);
+    const bool is_linear =
+        info(op.kind).linear || (!inputs.empty() && passes_gradient(op, out_.tensors[inputs[0]]));
+    const bool passes = is_linear && (op.kind == OpKind::Add ? all_equal : partial_inputs <= 1);
     if (passes) return passed;
     for (TensorId& id : inputs) id = resolve(id, ops);
     return {};
+  }
+
+  // Keys and values of one kv head are split by nothing, and still every query needs all of them;
+  // and operands must agree. Multi-query attention under sequence parallelism comes here.
+  bool needs_whole_sequence(const GraphOp& op, const Index& index,
+                            const std::vector<TensorId>& inputs) const {
+    bool has_split = false, has_whole = false;
+    for (std::size_t i = 0; i < inputs.size(); ++i) {
+      if (!index.inputs[i].starts_with('s')) continue;
+      const bool is_split = !out_.tensors[inputs[i]].sharding.axes[0].empty();
+      (is_split ? has_split : has_whole) = true;
+    }
+    const bool makes_heads = op.kind == OpKind::MatMul && index.outputs[0].starts_with("sbg");
+    return has_split && (has_whole || makes_heads);
   }
 
   // The axes of each letter, from the operands that have them; the sequence is gathered where an
@@ -199,7 +228,7 @@ class BlockPartitioner {
       const auto found = local_.find(op.outputs[i]);
       if (found != local_.end()) collect(index.outputs[i], found->second);
     }
-    if (!(at(axes, 's') & others).empty()) {
+    if (!(at(axes, 's') & others).empty() || needs_whole_sequence(op, index, inputs)) {
       for (std::size_t i = 0; i < inputs.size(); ++i) {
         if (!index.inputs[i].starts_with('s')) continue;
         if (out_.tensors[inputs[i]].sharding.axes[0].empty()) continue;
@@ -237,7 +266,8 @@ class BlockPartitioner {
     const Tensor& tensor = block_.tensors[global];
     const AxisSet partial = contracted(index, index.outputs[i], axes) | passed;
     const OpInfo& op_info = info(op.kind);
-    MEGA_CHECK(partial.empty() || op_info.combine != Combine::None || op_info.linear,
+    const bool is_given = partial == passed;
+    MEGA_CHECK(partial.empty() || op_info.combine != Combine::None || op_info.linear || is_given,
                std::string(op_info.name) + " can't leave addends");
     const auto found = local_.find(global);
     if (found == local_.end()) {

@@ -63,8 +63,18 @@ class Differentiator {
         return unary(op, OpKind::GeluTanhBackward);
       case OpKind::Gelu:
         return unary(op, OpKind::GeluBackward);
+      case OpKind::Relu2:
+        return unary(op, OpKind::Relu2Backward);
       case OpKind::SwiGlu:
-        return swiglu(op);
+        return gated(op, OpKind::SwiGluBackward);
+      case OpKind::GeGlu:
+        return gated(op, OpKind::GeGluBackward);
+      case OpKind::Scale:
+        return emit(OpKind::Scale, op.index, {dy(op)}, {fresh(op.inputs[0])}, op.attributes);
+      case OpKind::Clip:
+        return unary(op, OpKind::ClipBackward);
+      case OpKind::SoftCap:
+        return soft_cap(op);
       case OpKind::TokenLoss:
         return loss(op);
       case OpKind::Copy:
@@ -163,11 +173,20 @@ class Differentiator {
     std::vector<TensorId> inputs = {d, op.inputs[0], op.inputs[1]};
     inputs.insert(inputs.end(), op.outputs.begin() + 1, op.outputs.end());
     std::vector<TensorId> outputs = {dx, gradient_.at(op.inputs[1])};
-    if (is_layer_norm) outputs.push_back(gradient_.at(op.inputs[2]));
-    const std::uint32_t weights = is_layer_norm ? 6 : 2;
-    emit(is_layer_norm ? OpKind::LayerNormBackward : OpKind::RmsNormBackward,
-         is_layer_norm ? "sbh,sbh,h,sb,sb->sbh,h,h" : "sbh,sbh,h,sb->sbh,h", std::move(inputs),
-         std::move(outputs), {.accumulate = weights | (adds ? 1U : 0U)});
+    // x,w(,b) -> x,rows(,rows) becomes x,x,w,rows(,rows) -> x,w(,b)
+    const Index index = *parse_index(op.index);
+    const std::string &x = index.inputs[0], &w = index.inputs[1], &rows = index.outputs[1];
+    std::string letters = x + "," + x + "," + w + "," + rows;
+    if (is_layer_norm) letters += "," + rows;
+    letters += "->" + x + "," + w;
+    Attributes attributes{.value = op.attributes.value, .accumulate = 2U | (adds ? 1U : 0U)};
+    if (op.inputs.size() > 2) {
+      outputs.push_back(gradient_.at(op.inputs[2]));
+      letters += "," + w;
+      attributes.accumulate |= 4U;
+    }
+    emit(is_layer_norm ? OpKind::LayerNormBackward : OpKind::RmsNormBackward, std::move(letters),
+         std::move(inputs), std::move(outputs), attributes);
   }
 
   void rope(const GraphOp& op) {
@@ -189,16 +208,25 @@ class Differentiator {
 
   void unary(const GraphOp& op, OpKind backward) {
     const TensorId d = dy(op);
-    emit(backward, "sbf,sbf->sbf", {d, op.inputs[0]}, {fresh(op.inputs[0])});
+    const std::string x = parse_index(op.index)->inputs[0];
+    emit(backward, x + "," + x + "->" + x, {d, op.inputs[0]}, {fresh(op.inputs[0])}, op.attributes);
   }
 
-  void swiglu(const GraphOp& op) {
+  // From its output, so that the forward may work in place.
+  void soft_cap(const GraphOp& op) {
+    const TensorId d = dy(op);
+    const std::string x = parse_index(op.index)->inputs[0];
+    emit(OpKind::SoftCapBackward, x + "," + x + "->" + x, {d, op.outputs[0]}, {fresh(op.inputs[0])},
+         op.attributes);
+  }
+
+  void gated(const GraphOp& op, OpKind backward) {
     const TensorId d = dy(op);
     const TensorId dgate = fresh(op.inputs[0]);
     const TensorId dup = fresh(op.inputs[1]);
     const std::string f = parse_index(op.index)->outputs[0];
-    emit(OpKind::SwiGluBackward, f + "," + f + "," + f + "->" + f + "," + f,
-         {d, op.inputs[0], op.inputs[1]}, {dgate, dup});
+    emit(backward, f + "," + f + "," + f + "->" + f + "," + f, {d, op.inputs[0], op.inputs[1]},
+         {dgate, dup});
   }
 
   // token_loss(max, sum, target, labels, count): straight to the logits, softmax - onehot.

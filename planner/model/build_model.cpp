@@ -5,165 +5,36 @@
 #include <utility>
 #include <vector>
 
+#include "planner/model/block_builder.h"
 #include "planner/model/build_experts.h"
+#include "planner/model/parameter_names.h"
 
 namespace mega::planner {
 namespace {
-
-// Parameter names per family; "{}" is the layer.
-struct Names {
-  const char *embedding, *position, *norm1, *q, *k, *v, *attention_out, *norm2, *gate, *up, *down,
-      *final_norm, *head;
-};
-
-constexpr Names kGpt2 = {"wte",
-                         "wpe",
-                         "h.{}.ln_1",
-                         "h.{}.attn.c_attn.q",
-                         "h.{}.attn.c_attn.k",
-                         "h.{}.attn.c_attn.v",
-                         "h.{}.attn.c_proj",
-                         "h.{}.ln_2",
-                         "h.{}.mlp.c_gate",
-                         "h.{}.mlp.c_fc",
-                         "h.{}.mlp.c_proj",
-                         "ln_f",
-                         "lm_head"};
-
-constexpr Names kLlama = {"model.embed_tokens",
-                          "model.embed_positions",
-                          "model.layers.{}.input_layernorm",
-                          "model.layers.{}.self_attn.q_proj",
-                          "model.layers.{}.self_attn.k_proj",
-                          "model.layers.{}.self_attn.v_proj",
-                          "model.layers.{}.self_attn.o_proj",
-                          "model.layers.{}.post_attention_layernorm",
-                          "model.layers.{}.mlp.gate_proj",
-                          "model.layers.{}.mlp.up_proj",
-                          "model.layers.{}.mlp.down_proj",
-                          "model.norm",
-                          "lm_head"};
-
-const Names& names_of(const ModelSpec& model) {
-  return model.family == "gpt2" ? kGpt2 : kLlama;
-}
 
 // What auxiliary losses need to know of the run.
 struct Training {
   std::int64_t sequence_length = 1, global_batch = 1;
 };
 
-// Appends ops to one block; every method returns the tensor that it makes.
-class BlockBuilder {
- public:
-  BlockBuilder(const ModelSpec& model, std::string name) : model_(model) {
-    block_.name = std::move(name);
-  }
-
-  TensorId activation(std::string name, std::string letters, DType dtype = DType::Fp32) {
-    return block_.tensors.add({std::move(name), std::move(letters), TensorKind::Activation, dtype});
-  }
-
-  TensorId scalar(std::string name) {
-    return block_.tensors.add({std::move(name), "", TensorKind::Scalar, DType::Fp64});
-  }
-
-  TensorId weight(const std::string& name, std::string letters, double std_dev,
-                  bool is_tied = false) {
-    Parameter normal;
-    normal.initial_is_normal = true;
-    normal.initial = std_dev;
-    normal.weight_decay = true;
-    normal.is_tied = is_tied;
-    return parameter(name + ".weight", std::move(letters), normal);
-  }
-
-  // Biases and norm weights: one-dimensional in the Hugging Face layout, never decayed.
-  TensorId vector(const std::string& name, std::string letters, double value) {
-    Parameter constant;
-    constant.initial = value;
-    return parameter(name, std::move(letters), constant);
-  }
-
-  void op(OpKind kind, std::string index, std::vector<TensorId> inputs,
-          std::vector<TensorId> outputs, const Attributes& attributes = {}) {
-    block_.forward.push_back(
-        {kind, std::move(index), std::move(inputs), std::move(outputs), attributes});
-  }
-
-  TensorId norm(const std::string& parameter_name, const std::string& name, TensorId x) {
-    const Attributes attributes{.epsilon = model_.norm_epsilon};
-    const TensorId weight_id = vector(parameter_name + ".weight", "h", 1);
-    if (model_.norm == NormKind::LayerNorm) {
-      const TensorId bias = vector(parameter_name + ".bias", "h", 0);
-      const TensorId y = activation(name, "sbh");
-      const TensorId mean = activation(name + ".mean", "sb");
-      const TensorId rstd = activation(name + ".rstd", "sb");
-      op(OpKind::LayerNorm, "sbh,h,h->sbh,sb,sb", {x, weight_id, bias}, {y, mean, rstd},
-         attributes);
-      return y;
-    }
-    const TensorId y = activation(name, "sbh");
-    const TensorId rstd = activation(name + ".rstd", "sb");
-    op(OpKind::RmsNorm, "sbh,h->sbh,sb", {x, weight_id}, {y, rstd}, attributes);
-    return y;
-  }
-
-  // y = x W^T (+ b). `in` and `out` are the letters of the features.
-  TensorId linear(const std::string& parameter_name, const std::string& name, TensorId x,
-                  const std::string& in, const std::string& out, double std_dev, bool has_bias) {
-    const TensorId w = weight(parameter_name, out + in, std_dev);
-    TensorId y = activation(has_bias ? name + ".product" : name, "sb" + out);
-    op(OpKind::MatMul, "sb" + in + "," + out + in + "->sb" + out, {x, w}, {y});
-    if (!has_bias) return y;
-    const TensorId bias = vector(parameter_name + ".bias", out, 0);
-    const TensorId biased = activation(name, "sb" + out);
-    op(OpKind::AddBias, "sb" + out + "," + out + "->sb" + out, {y, bias}, {biased});
-    return biased;
-  }
-
-  TensorId rope(const std::string& name, TensorId x, const std::string& features) {
-    const TensorId y = activation(name, "sb" + features);
-    op(OpKind::Rope, "sb" + features + "->sb" + features, {x}, {y},
-       {.theta = model_.rope_theta, .interleaved = model_.rope_interleaved});
-    return y;
-  }
-
-  TensorId add(const std::string& name, TensorId a, TensorId b) {
-    const TensorId y = activation(name, "sbh");
-    op(OpKind::Add, "sbh,sbh->sbh", {a, b}, {y});
-    return y;
-  }
-
-  Block take() { return std::move(block_); }
-  Block& block() { return block_; }
-
- private:
-  TensorId parameter(const std::string& name, std::string letters, Parameter parameter) {
-    parameter.weight =
-        block_.tensors.add({name, std::move(letters), TensorKind::Parameter, DType::Fp32});
-    block_.parameters.push_back(parameter);
-    return parameter.weight;
-  }
-
-  const ModelSpec& model_;
-  Block block_;
-};
-
 Block embedding_block(const ModelSpec& model) {
-  const Names& names = names_of(model);
+  const ParameterNames& names = names_of(model);
   BlockBuilder b(model, "embedding");
   const TensorId tokens = b.activation("tokens", "sb", DType::Int32);
   b.op(OpKind::InputTokens, "->sb", {}, {tokens});
   const TensorId table = b.weight(names.embedding, "vh", model.init_std, model.tied_embeddings);
   TensorId x = b.activation("embedded", "sbh");
   b.op(OpKind::Embedding, "sb,vh->sbh", {tokens, table}, {x});
+  if (model.embedding_scale != 1) {
+    x = b.unary(OpKind::Scale, "scaled", x, {.value = model.embedding_scale});
+  }
   if (model.position == PositionKind::Learned) {
     const TensorId positions = b.weight(names.position, "ph", model.init_std);
     const TensorId y = b.activation("x", "sbh");
     b.op(OpKind::AddPosition, "sbh,ph->sbh", {x, positions}, {y});
     x = y;
   }
+  if (model.embedding_norm) x = b.norm(names.embedding_norm, "norm", x);
   b.block().output = x;
   return b.take();
 }
@@ -192,75 +63,115 @@ std::string name_of(const ModelSpec& model, const LayerVariant& variant) {
   return name;
 }
 
+// Of the products that add to the residual stream.
+double residual_std(const ModelSpec& model) {
+  return model.init_std / std::sqrt(2.0 * model.layers);
+}
+
+// q or k: clipped, normed and turned as the model says.
+TensorId query_or_key(BlockBuilder& b, const ModelSpec& model, bool has_rope,
+                      const std::string& name, TensorId x) {
+  const ParameterNames& names = names_of(model);
+  if (model.qkv_clip > 0)
+    x = b.unary(OpKind::Clip, name + ".clipped", x, {.value = model.qkv_clip});
+  if (model.qk_norm) x = b.norm(name == "q" ? names.q_norm : names.k_norm, name + ".normed", x);
+  return has_rope ? b.rope(name + ".rotated", x) : x;
+}
+
 TensorId attention(BlockBuilder& b, const ModelSpec& model, const LayerVariant& variant,
-                   TensorId x) {
-  const Names& names = names_of(model);
-  const double residual_std = model.init_std / std::sqrt(2.0 * model.layers);
-  const TensorId normed = b.norm(names.norm1, "norm1", x);
-  TensorId q = b.linear(names.q, "q", normed, "h", "grd", model.init_std, model.bias_qkv);
-  TensorId k = b.linear(names.k, "k", normed, "h", "gd", model.init_std, model.bias_qkv);
-  const TensorId v = b.linear(names.v, "v", normed, "h", "gd", model.init_std, model.bias_qkv);
-  if (variant.has_rope) {
-    q = b.rope("q.rotated", q, "grd");
-    k = b.rope("k.rotated", k, "gd");
-  }
+                   TensorId normed) {
+  const ParameterNames& names = names_of(model);
+  const auto project = [&](const char* parameter, const char* name, const char* out) {
+    return b.linear(parameter, name, normed, "h", out, model.init_std, model.bias_qkv);
+  };
+  TensorId q = project(names.q, "q", "grd");
+  TensorId k = project(names.k, "k", "gd");
+  TensorId v = project(names.v, "v", "gd");
+  q = query_or_key(b, model, variant.has_rope, "q", q);
+  k = query_or_key(b, model, variant.has_rope, "k", k);
+  if (model.qkv_clip > 0) v = b.unary(OpKind::Clip, "v.clipped", v, {.value = model.qkv_clip});
   const TensorId out = b.activation("attention", "sbgrd");
   const TensorId lse = b.activation("attention.lse", "sbgr");
   b.op(OpKind::Attention, "sbgrd,tbgd,tbgd->sbgrd,sbgr", {q, k, v}, {out, lse},
        {.scale = 1.0 / std::sqrt(static_cast<double>(model.head_dim)), .causal = true});
   const TensorId projected = b.linear(names.attention_out, "attention.out", out, "grd", "h",
-                                      residual_std, model.bias_attention_out);
-  return b.add("x2", x, projected);
+                                      residual_std(model), model.bias_attention_out);
+  if (!model.post_norms) return projected;
+  return b.norm(names.post_attention, "attention.normed", projected);
 }
 
-TensorId experts(BlockBuilder& b, const ModelSpec& model, const Training& training, TensorId x) {
-  const TensorId normed = b.norm(names_of(model).norm2, "norm2", x);
-  const std::int64_t tokens = training.sequence_length * training.global_batch;
-  return b.add("y", x, add_experts(b.block(), model, training.sequence_length, tokens, normed));
-}
-
-TensorId mlp(BlockBuilder& b, const ModelSpec& model, TensorId x) {
-  const Names& names = names_of(model);
-  const double residual_std = model.init_std / std::sqrt(2.0 * model.layers);
-  const TensorId normed = b.norm(names.norm2, "norm2", x);
-  TensorId activated;
-  if (model.activation == ActivationKind::SwiGlu) {
-    const TensorId gate =
-        b.linear(names.gate, "gate", normed, "h", "f", model.init_std, model.bias_mlp);
-    const TensorId up = b.linear(names.up, "up", normed, "h", "f", model.init_std, model.bias_mlp);
-    activated = b.activation("activated", "sbf");
-    b.op(OpKind::SwiGlu, "sbf,sbf->sbf", {gate, up}, {activated});
-  } else {
-    const TensorId up = b.linear(names.up, "up", normed, "h", "f", model.init_std, model.bias_mlp);
-    activated = b.activation("activated", "sbf");
-    b.op(model.activation == ActivationKind::Gelu ? OpKind::Gelu : OpKind::GeluTanh, "sbf->sbf",
-         {up}, {activated});
+TensorId activated(BlockBuilder& b, const ModelSpec& model, TensorId normed) {
+  const ParameterNames& names = names_of(model);
+  const auto product = [&](const char* parameter, const char* name) {
+    return b.linear(parameter, name, normed, "h", "f", model.init_std, model.bias_mlp);
+  };
+  switch (model.activation) {
+    case ActivationKind::SwiGlu:
+    case ActivationKind::GeGlu: {
+      const TensorId gate = product(names.gate, "gate");
+      const TensorId up = product(names.up, "up");
+      const bool is_silu = model.activation == ActivationKind::SwiGlu;
+      return b.binary(is_silu ? OpKind::SwiGlu : OpKind::GeGlu, "activated", gate, up);
+    }
+    case ActivationKind::Gelu:
+      return b.unary(OpKind::Gelu, "activated", product(names.up, "up"));
+    case ActivationKind::GeluTanh:
+      return b.unary(OpKind::GeluTanh, "activated", product(names.up, "up"));
+    case ActivationKind::Relu2:
+      return b.unary(OpKind::Relu2, "activated", product(names.up, "up"));
   }
-  const TensorId down =
-      b.linear(names.down, "down", activated, "f", "h", residual_std, model.bias_mlp);
-  return b.add("y", x, down);
+  return {};
+}
+
+// The MLP or the experts; what they add to the stream.
+TensorId feed_forward(BlockBuilder& b, const ModelSpec& model, const Training& training,
+                      const LayerVariant& variant, TensorId normed) {
+  const ParameterNames& names = names_of(model);
+  TensorId down;
+  if (variant.has_experts) {
+    const std::int64_t tokens = training.sequence_length * training.global_batch;
+    down = add_experts(b.block(), model, training.sequence_length, tokens, normed);
+  } else {
+    down = b.linear(names.down, "down", activated(b, model, normed), "f", "h", residual_std(model),
+                    model.bias_mlp);
+  }
+  return model.post_norms ? b.norm(names.post_mlp, "mlp.normed", down) : down;
 }
 
 Block layer_block(const ModelSpec& model, const Training& training, const LayerVariant& variant) {
+  const ParameterNames& names = names_of(model);
   BlockBuilder b(model, name_of(model, variant));
   const TensorId x = b.activation("x", "sbh");
   b.block().input = x;
-  const TensorId attended = attention(b, model, variant, x);
+  const TensorId normed = b.norm(names.norm1, "norm1", x);
+  if (model.parallel_residual) {
+    // Both norms come first: in the backward they are last, and add to the stream's gradient when
+    // nothing else reads it. The branches are added first, so that their addends combine once.
+    const TensorId for_mlp = model.shared_residual_norm ? normed : b.norm(names.norm2, "norm2", x);
+    const TensorId attended = attention(b, model, variant, normed);
+    b.block().output = b.add(
+        "y", x, b.add("branches", attended, feed_forward(b, model, training, variant, for_mlp)));
+    return b.take();
+  }
+  const TensorId x2 = b.add("x2", x, attention(b, model, variant, normed));
   b.block().output =
-      variant.has_experts ? experts(b, model, training, attended) : mlp(b, model, attended);
+      b.add("y", x2, feed_forward(b, model, training, variant, b.norm(names.norm2, "norm2", x2)));
   return b.take();
 }
 
 Block head_block(const ModelSpec& model) {
-  const Names& names = names_of(model);
+  const ParameterNames& names = names_of(model);
   BlockBuilder b(model, "head");
   const TensorId x = b.activation("x", "sbh");
   b.block().input = x;
   const TensorId normed = b.norm(names.final_norm, "norm", x);
   const TensorId w = model.tied_embeddings ? b.weight(names.embedding, "vh", model.init_std, true)
                                            : b.weight(names.head, "vh", model.init_std);
-  const TensorId logits = b.activation("logits", "sbv");
+  TensorId logits = b.activation(model.logit_softcap > 0 ? "scores" : "logits", "sbv");
   b.op(OpKind::MatMul, "sbh,vh->sbv", {normed, w}, {logits});
+  if (model.logit_softcap > 0) {
+    logits = b.unary(OpKind::SoftCap, "logits", logits, {.value = model.logit_softcap});
+  }
   const TensorId labels = b.activation("labels", "sb", DType::Int32);
   b.op(OpKind::InputLabels, "->sb", {}, {labels});
   const TensorId top = b.activation("logits.max", "sb");

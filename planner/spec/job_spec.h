@@ -14,7 +14,7 @@
 namespace mega::planner {
 
 enum class NormKind : std::uint8_t { LayerNorm, RmsNorm };
-enum class ActivationKind : std::uint8_t { GeluTanh, Gelu, SwiGlu };
+enum class ActivationKind : std::uint8_t { GeluTanh, Gelu, Relu2, SwiGlu, GeGlu };
 enum class PositionKind : std::uint8_t { Learned, Rope, None };
 
 enum class RouterScore : std::uint8_t { Softmax, Sigmoid };
@@ -42,7 +42,7 @@ struct MoeSpec {
 
 struct ModelSpec {
   std::string name;    // of the bundled spec or the file; "model" when inline
-  std::string family;  // "gpt2", "llama"
+  std::string family;  // planner/spec/families.h
   int layers = 0;
   std::int64_t hidden = 0, heads = 0, kv_heads = 0, head_dim = 0;
   std::int64_t ffn_hidden = 0;  // per branch: SwiGLU has two branches of this width
@@ -55,12 +55,26 @@ struct ModelSpec {
   PositionKind position = PositionKind::Learned;
   double rope_theta = 10000;
   bool rope_interleaved = false;
-  int no_rope_every = 0;  // n: layers n-1, 2n-1, ... have no rotary positions; 0: all have
+  double rope_fraction = 1;        // of the head_dim dimensions, how many turn
+  int no_rope_every = 0;           // n: layers n-1, 2n-1, ... have no rotary positions; 0: all have
+  double norm_offset = 0;          // added to the weights of norms, which start at 1 less this
+  bool qk_norm = false;            // of each head of q and k, before the positions
+  double qkv_clip = 0;             // largest |q|, |k|, |v|; 0: any
+  bool parallel_residual = false;  // attention and MLP both read the layer's input
+  bool shared_residual_norm = false;  // and share its norm
+  bool post_norms = false;            // norms on what attention and MLP add to the stream
+  bool embedding_norm = false;
+  double embedding_scale = 1;
+  double logit_softcap = 0;  // c: logits become c tanh(x / c); 0: as they are
+  bool bias_norm = true;     // of layer norms
   bool bias_qkv = false, bias_attention_out = false, bias_mlp = false;
   bool tied_embeddings = false;
   double init_std = 0.02;
   std::optional<MoeSpec> moe;
 };
+
+// Dimensions of a head that positions turn: the even number at or below the fraction's.
+std::int64_t rotated_dims(const ModelSpec& model);
 
 struct ScheduleSpec {
   std::string kind = "constant";  // constant, linear, cosine, inverse_sqrt

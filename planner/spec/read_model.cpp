@@ -1,28 +1,46 @@
+#include <cmath>
+
+#include "planner/spec/families.h"
 #include "planner/spec/read_sections.h"
 
 namespace mega::planner {
 namespace {
 
-// What a family says about the keys that the user leaves out.
-ModelSpec family_defaults(const std::string& family) {
-  ModelSpec model;
-  model.family = family;
-  if (family == "llama" || family == "mixtral") {
-    model.norm = NormKind::RmsNorm;
-    model.activation = ActivationKind::SwiGlu;
-    model.position = PositionKind::Rope;
-    return model;
-  }
-  model.bias_qkv = model.bias_attention_out = model.bias_mlp = true;
-  model.tied_embeddings = true;
-  return model;
+std::string read_family(MappingReader& reader) {
+  reader.required("family");
+  const std::vector<std::string> later = {"bloom",       "mpt",    "deepseek_v2",
+                                          "deepseek_v3", "llama4", "grok"};
+  return reader.choice("family", families(), later).value_or("gpt2");
 }
 
-std::string read_family(MappingReader& reader) {
-  const std::vector<std::string> later = {"mistral",   "qwen2",       "qwen3",
-                                          "qwen3_moe", "deepseek_v2", "deepseek_v3"};
-  reader.required("family");
-  return reader.choice("family", {"gpt2", "llama", "mixtral"}, later).value_or("gpt2");
+bool is_gated(ActivationKind kind) {
+  return kind == ActivationKind::SwiGlu || kind == ActivationKind::GeGlu;
+}
+
+std::optional<ActivationKind> activation_named(const std::optional<std::string>& name) {
+  if (!name) return std::nullopt;
+  if (*name == "swiglu") return ActivationKind::SwiGlu;
+  if (*name == "geglu") return ActivationKind::GeGlu;
+  if (*name == "gelu") return ActivationKind::Gelu;
+  if (*name == "relu2") return ActivationKind::Relu2;
+  return ActivationKind::GeluTanh;
+}
+
+// How a layer is put together, and what happens at both ends.
+void read_residuals(MappingReader& reader, ModelSpec& model) {
+  model.parallel_residual = reader.boolean("parallel_residual").value_or(model.parallel_residual);
+  model.shared_residual_norm =
+      reader.boolean("shared_residual_norm").value_or(model.shared_residual_norm);
+  if (model.shared_residual_norm && !model.parallel_residual) {
+    reader.fail("shared_residual_norm", "model.shared_residual_norm needs parallel_residual: true",
+                "", {"model.parallel_residual"});
+  }
+  model.post_norms = reader.boolean("post_norms").value_or(model.post_norms);
+  model.embedding_norm = reader.boolean("embedding_norm").value_or(model.embedding_norm);
+  const double family_scale =
+      scales_embeddings(model.family) ? std::sqrt(static_cast<double>(model.hidden)) : 1.0;
+  model.embedding_scale = reader.real("embedding_scale", {0, 1e6, true}).value_or(family_scale);
+  model.logit_softcap = reader.real("logit_softcap", {0, 1e6}).value_or(model.logit_softcap);
 }
 
 void read_blocks(MappingReader& reader, ModelSpec& model) {
@@ -30,11 +48,12 @@ void read_blocks(MappingReader& reader, ModelSpec& model) {
     model.norm = *norm == "rms_norm" ? NormKind::RmsNorm : NormKind::LayerNorm;
   }
   model.norm_epsilon = reader.real("norm_epsilon", {0, 1, true}).value_or(model.norm_epsilon);
-  if (const auto kind = reader.choice("activation", {"gelu_tanh", "gelu", "swiglu"}, {"relu2"})) {
-    model.activation = *kind == "swiglu" ? ActivationKind::SwiGlu
-                       : *kind == "gelu" ? ActivationKind::Gelu
-                                         : ActivationKind::GeluTanh;
-  }
+  model.norm_offset = reader.real("norm_offset", {-10, 10}).value_or(model.norm_offset);
+  model.qk_norm = reader.boolean("qk_norm").value_or(model.qk_norm);
+  model.qkv_clip = reader.real("qkv_clip", {0, 1e6}).value_or(model.qkv_clip);
+  model.activation = activation_named(reader.choice("activation", {"gelu_tanh", "gelu", "relu2",
+                                                                   "swiglu", "geglu"}))
+                         .value_or(model.activation);
   if (const auto kind = reader.choice("position", {"learned", "rope", "none"}, {"alibi"})) {
     model.position = *kind == "rope"      ? PositionKind::Rope
                      : *kind == "learned" ? PositionKind::Learned
@@ -43,8 +62,8 @@ void read_blocks(MappingReader& reader, ModelSpec& model) {
   if (auto rope = reader.mapping("rope")) {
     model.rope_theta = rope->real("theta", {0, 1e12, true}).value_or(model.rope_theta);
     model.rope_interleaved = rope->boolean("interleaved").value_or(model.rope_interleaved);
+    model.rope_fraction = rope->real("fraction", {0, 1, true}).value_or(model.rope_fraction);
     rope->not_built("scaling", {"none"});
-    rope->not_built("fraction", {"1"});
     rope->finish();
   }
   model.no_rope_every =
@@ -53,6 +72,7 @@ void read_blocks(MappingReader& reader, ModelSpec& model) {
     model.bias_qkv = bias->boolean("qkv").value_or(model.bias_qkv);
     model.bias_attention_out = bias->boolean("attention_out").value_or(model.bias_attention_out);
     model.bias_mlp = bias->boolean("mlp").value_or(model.bias_mlp);
+    model.bias_norm = bias->boolean("norm").value_or(model.bias_norm);
     bias->finish();
   }
   model.tied_embeddings = reader.boolean("tied_embeddings").value_or(model.tied_embeddings);
@@ -61,13 +81,9 @@ void read_blocks(MappingReader& reader, ModelSpec& model) {
 
 // Keys of the format that no model of this version has.
 void refuse_missing_features(MappingReader& reader) {
-  for (const char* flag :
-       {"qk_norm", "parallel_residual", "shared_residual_norm", "embedding_norm", "sliding_window",
-        "chunked_attention", "attention_softcap", "logit_softcap", "qkv_clip"}) {
+  for (const char* flag : {"sliding_window", "chunked_attention", "attention_softcap"}) {
     reader.not_built(flag, {"false", "none"});
   }
-  reader.not_built("embedding_scale", {"1"});
-  reader.not_built("norm_offset", {"0"});
   reader.not_built("mtp_layers", {"0"});
   reader.not_built("mla");
   if (auto dropout = reader.mapping("dropout")) {
@@ -79,7 +95,7 @@ void refuse_missing_features(MappingReader& reader) {
 
 // Of Llama's default: two thirds of four times hidden, rounded down to 64, counted in integers.
 std::int64_t default_ffn(const ModelSpec& model) {
-  if (model.activation != ActivationKind::SwiGlu) return 4 * model.hidden;
+  if (!is_gated(model.activation)) return 4 * model.hidden;
   return model.hidden * 8 / 3 / 64 * 64;
 }
 
@@ -117,6 +133,7 @@ ModelSpec read_model(MappingReader reader) {
   ModelSpec model = family_defaults(read_family(reader));
   read_sizes(reader, model);
   read_blocks(reader, model);
+  read_residuals(reader, model);
   refuse_missing_features(reader);
   if (auto moe = reader.mapping("moe")) model.moe = read_experts(*moe, model.family);
   model.ffn_hidden = reader.integer("ffn_hidden", {1, kLargestSize}).value_or(default_ffn(model));
@@ -126,7 +143,7 @@ ModelSpec read_model(MappingReader reader) {
   if (model.ffn_hidden == 0 && model.hidden > 0 && !reader.has("ffn_hidden")) {
     reader.required("ffn_hidden");
   }
-  if (model.position == PositionKind::Rope && model.head_dim % 2 != 0) {
+  if (model.position == PositionKind::Rope && model.rope_fraction == 1 && model.head_dim % 2 != 0) {
     reader.fail(reader.has("head_dim") ? "head_dim" : "heads",
                 "rotary positions need an even head_dim, got " + std::to_string(model.head_dim), "",
                 {"model.hidden"});

@@ -201,5 +201,46 @@ TEST(Norm, KeepsNanInItsRow) {
   for (std::size_t i = 0; i < 18; ++i) EXPECT_EQ(std::isnan(call.out(0)[i]), i < 9);
 }
 
+// A weight that is stored as its distance from 1 gives the same results.
+TEST(Norms, AnOffsetAddsToTheWeight) {
+  const struct {
+    OpKind kind;
+    const char* index;
+    std::size_t weight;
+  } rows[] = {{OpKind::LayerNorm, "sbh,h,h->sbh,sb,sb", 1},
+              {OpKind::RmsNorm, "sbh,h->sbh,sb", 1},
+              {OpKind::LayerNormBackward, "sbh,sbh,h,sb,sb->sbh,h,h", 2},
+              {OpKind::RmsNormBackward, "sbh,sbh,h,sb->sbh,h", 2}};
+  for (const auto& row : rows) {
+    KernelCall plain(row.kind, row.index, "s3 b2 h33");
+    KernelCall offset(row.kind, row.index, "s3 b2 h33");
+    offset.call.attributes.value = 1;
+    for (std::size_t i = 0; i < 33; ++i) {
+      plain.in(row.weight)[i] = 1 + offset.in(row.weight)[i];
+    }
+    plain.run();
+    offset.run();
+    for (std::size_t i = 0; i < plain.out(0).size(); ++i) {
+      ASSERT_EQ(plain.out(0)[i], offset.out(0)[i]) << info(row.kind).name;
+    }
+  }
+}
+
+TEST(Norms, ALayerNormMayLackItsBias) {
+  KernelCall with(OpKind::LayerNorm, "sbh,h,h->sbh,sb,sb", "s3 b2 h33");
+  KernelCall without(OpKind::LayerNorm, "sbh,h->sbh,sb,sb", "s3 b2 h33");
+  for (float& x : with.in(2)) x = 0;
+  with.run();
+  without.run();
+  for (std::size_t i = 0; i < with.out(0).size(); ++i) {
+    ASSERT_NEAR(with.out(0)[i], without.out(0)[i], 1e-6);
+  }
+  KernelCall back(OpKind::LayerNormBackward, "sbh,sbh,h,sb,sb->sbh,h,h", "s3 b2 h33");
+  KernelCall back_without(OpKind::LayerNormBackward, "sbh,sbh,h,sb,sb->sbh,h", "s3 b2 h33");
+  back.run();
+  back_without.run();
+  for (std::size_t i = 0; i < 33; ++i) ASSERT_EQ(back.out(1)[i], back_without.out(1)[i]);
+}
+
 }  // namespace
 }  // namespace mega::kernels

@@ -63,7 +63,7 @@ const std::vector<ThirdParty> kThirdParty = {
     {"boost/graph/", {"ir/", "planner/"}, true},
     {"boost/property_map/", {"ir/", "planner/"}, true},
     {"CLI/", {"tools/"}, false},
-    {"nlohmann/", {"planner/output/"}, true},
+    {"nlohmann/", {"planner/output/", "planner/spec/hf_config"}, true},
     {"cblas.h", {"kernels/cpu/"}, true},
     {"omp.h", {"kernels/cpu/"}, true},
     {"immintrin.h", {"kernels/cpu/"}, false},
