@@ -39,12 +39,26 @@ struct Tensor {
   bool operator==(const Tensor&) const = default;
 };
 
+// Parts of a layer whose activations may be dropped and computed again; bits of GraphOp::modules.
+enum class Module : std::uint32_t {
+  CoreAttention = 1,
+  Norms = 2,
+  Activation = 4,
+  Mlp = 8,
+  Moe = 16,
+  MoeActivation = 32,
+  SharedExperts = 64,
+  MlaUp = 128,
+};
+
 struct GraphOp {
   OpKind kind = OpKind::Add;
   std::string index;
   std::vector<TensorId> inputs;
   std::vector<TensorId> outputs;
   Attributes attributes;
+  std::uint32_t modules = 0;   // forward: the Modules that it belongs to
+  bool is_recomputed = false;  // backward: a forward op, done again
   bool operator==(const GraphOp&) const = default;
 };
 

@@ -63,6 +63,7 @@ std::string print_op(const PartitionedGraph& graph, const PartitionedBlock& bloc
     text += " origin " + to_string(mesh, term.axes) + "*" + std::to_string(term.stride);
   }
   if (!op.owner.empty()) text += " owner " + to_string(mesh, op.owner);
+  if (op.is_recomputed) text += " again";
   return text + "\n";
 }
 

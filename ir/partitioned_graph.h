@@ -55,6 +55,7 @@ struct LocalOp {
   std::vector<OriginTerm> origin;
   AxisSet owner;
   std::optional<Group> group;
+  bool is_recomputed = false;  // a forward op, done again in backward
   bool operator==(const LocalOp&) const = default;
 };
 

@@ -10,6 +10,7 @@
 #include "planner/layout_defaults.h"
 #include "planner/lower/emit_plan.h"
 #include "planner/lower/partition.h"
+#include "planner/lower/recompute.h"
 #include "planner/lower/sharding.h"
 #include "planner/model/add_backward.h"
 #include "planner/model/build_model.h"
@@ -69,7 +70,9 @@ Candidate Planner::candidate(const Strategy& strategy) {
   candidate.tokens_per_step = job.training.global_batch * job.training.sequence_length;
   candidate.model_flops_per_step =
       model_flops(state_->graph).count() * static_cast<double>(job.training.global_batch);
-  candidate.hardware_flops_per_step = candidate.model_flops_per_step;  // recompute: none
+  candidate.hardware_flops_per_step =
+      candidate.model_flops_per_step + recomputed_flops(state_->graph, strategy.recompute).count() *
+                                           static_cast<double>(job.training.global_batch);
   if (job.cluster) candidate.peak_per_rank = peak_of(job.cluster->gpu, job.training.precision);
   candidate.parameters = parameter_count(state_->graph, state_->graph.extents);
   candidate.parameters_allocated =

@@ -124,9 +124,9 @@ bool expert_order_holds(const Facts&, const Strategy& s) {
 
 bool is_built(const Facts&, const Strategy& s) {
   static const std::string order = Strategy().rank_order;
-  return s.cp == 1 && s.schedule == ScheduleKind::OneFOneB &&
-         s.recompute.kind == Recompute::Kind::None && s.zero == 0 && !s.overlap.parameter_gather &&
-         !s.overlap.tensor && !s.overlap.expert && s.rank_order == order;
+  return s.cp == 1 && s.schedule == ScheduleKind::OneFOneB && s.recompute.layers == 0 &&
+         s.zero == 0 && !s.overlap.parameter_gather && !s.overlap.tensor && !s.overlap.expert &&
+         s.rank_order == order;
 }
 
 constexpr std::array kRules = {
@@ -291,6 +291,11 @@ Strategy normalised(Strategy s) {
   if (s.tp == 1) s.overlap.tensor = false;
   if (s.pp == 1) s.overlap.pipeline = false;
   if (s.ep == 1) s.overlap.expert = false;
+  // Attention never keeps its scores: there is nothing to drop.
+  std::erase(s.recompute.modules, "core_attention");
+  if (s.recompute.kind == Recompute::Kind::Selective && s.recompute.modules.empty()) {
+    s.recompute = {};
+  }
   return s;
 }
 

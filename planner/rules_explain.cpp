@@ -268,7 +268,7 @@ RuleResult not_built(const Facts& facts) {
   };
   refuse("cp", s.cp != 1, number(s.cp), "1");
   refuse("schedule", s.schedule != built.schedule, to_string(s.schedule), "1f1b");
-  refuse("recompute", s.recompute != built.recompute, to_string(s.recompute), "none");
+  refuse("recompute", s.recompute.layers != 0, to_string(s.recompute), "full");
   refuse("zero", s.zero != 0, number(s.zero), "0");
   refuse("rank_order", s.rank_order != built.rank_order, s.rank_order, built.rank_order);
   Overlap later = s.overlap;

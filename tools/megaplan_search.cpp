@@ -68,6 +68,7 @@ SearchResult timed_search(const Options& options, Planner& planner, double& wall
     constexpr std::int64_t kLastTries = 100;
     return best_ns < 0 && evaluated < kLastTries;
   };
+  search_options.interrupted = [] { return stop_requested != 0; };
   const Clock::time_point start = Clock::now();
   SearchResult result = planner.search(search_options);
   wall_seconds = seconds_since(start);

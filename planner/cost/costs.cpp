@@ -102,7 +102,10 @@ BlockCost Costs::cost_of(const PartitionedGraph& graph, const PartitionedBlock& 
     }
     const OpShape shape{op.kind, op.index, shapes(op.inputs), shapes(op.outputs), op.attributes};
     cost.flops += op_flops(shape).count();
-    if (job_.cluster) all_ns += op_ns(job_.cluster->gpu, job_.training.precision, shape);
+    if (!job_.cluster) return;
+    const std::int64_t ns = op_ns(job_.cluster->gpu, job_.training.precision, shape);
+    all_ns += ns;
+    if (op.is_recomputed) cost.recompute_ns += ns;
   };
   for (const LocalOp& op : block.forward) {
     add(op, cost.forward_ns, cost.forward_tensor_ns, cost.forward_expert_ns);

@@ -24,6 +24,7 @@ struct BlockCost {
   std::int64_t forward_ns = 0, backward_ns = 0;                // all ops
   std::int64_t forward_tensor_ns = 0, backward_tensor_ns = 0;  // of these, collectives
   std::int64_t forward_expert_ns = 0, backward_expert_ns = 0;  // of these, moves of rows
+  std::int64_t recompute_ns = 0;  // of backward's ops, forward ops done again
   double flops = 0;                                            // forward and backward
   Bytes slot;     // what it adds to a slot: its input stream and what it saves
   Bytes scratch;  // in either direction

@@ -8,6 +8,7 @@
 #include "ir/base/check.h"
 #include "planner/lower/experts.h"
 #include "planner/lower/pack_scratch.h"
+#include "planner/lower/recompute.h"
 
 namespace mega::planner {
 namespace {
@@ -296,6 +297,8 @@ class BlockPartitioner {
     local.kind = op.kind;
     local.index = op.index;
     local.attributes = op.attributes;
+    local.is_recomputed = op.is_recomputed;
+    const std::size_t first = ops.size();
     for (const TensorId input : op.inputs) local.inputs.push_back(local_.at(input));
     const AxisSet passed = settle_partial(op, local.inputs, ops);
     LetterAxes axes = letter_axes(op, index, local.inputs, ops);
@@ -312,6 +315,7 @@ class BlockPartitioner {
       local.attributes.stride = place_.extents['b'];
     }
     if (op.kind == OpKind::TokenLoss) local.owner = place_.tensor - at(axes, 's');
+    for (std::size_t i = first; i < ops.size(); ++i) ops[i].is_recomputed = op.is_recomputed;
     ops.push_back(std::move(local));
   }
 
@@ -433,7 +437,8 @@ PartitionedGraph partition(const ModelGraph& graph, const Strategy& strategy) {
     result.stream_shape.push_back(place.extents[letter] / extent(place.mesh, axes));
   }
   for (const Block& block : graph.kinds) {
-    PartitionedBlock local = BlockPartitioner(block, place, graph.extents).run();
+    PartitionedBlock local =
+        BlockPartitioner(recompute(block, strategy.recompute), place, graph.extents).run();
     reuse_buffers(local);
     assign_homes(local);
     result.kinds.add(std::move(local));

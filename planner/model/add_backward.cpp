@@ -112,7 +112,7 @@ class Differentiator {
   void emit(OpKind kind, std::string index, std::vector<TensorId> inputs,
             std::vector<TensorId> outputs, Attributes attributes = {}) {
     block_.backward.push_back(
-        {kind, std::move(index), std::move(inputs), std::move(outputs), attributes});
+        {kind, std::move(index), std::move(inputs), std::move(outputs), attributes, 0, false});
   }
 
   // "A,B->C" with operands renamed: "C->B" and the like.

@@ -40,10 +40,30 @@ TensorId BlockBuilder::parameter(const std::string& name, std::string letters,
   return parameter.weight;
 }
 
+namespace {
+
+std::uint32_t module_of(OpKind kind) {
+  switch (kind) {
+    case OpKind::LayerNorm:
+    case OpKind::RmsNorm:
+      return static_cast<std::uint32_t>(Module::Norms);
+    case OpKind::Gelu:
+    case OpKind::GeluTanh:
+    case OpKind::Relu2:
+    case OpKind::SwiGlu:
+    case OpKind::GeGlu:
+      return static_cast<std::uint32_t>(Module::Activation);
+    default:
+      return 0;
+  }
+}
+
+}  // namespace
+
 void BlockBuilder::op(OpKind kind, std::string index, std::vector<TensorId> inputs,
                       std::vector<TensorId> outputs, const Attributes& attributes) {
-  block_.forward.push_back(
-      {kind, std::move(index), std::move(inputs), std::move(outputs), attributes});
+  block_.forward.push_back({kind, std::move(index), std::move(inputs), std::move(outputs),
+                            attributes, modules_ | module_of(kind), false});
 }
 
 TensorId BlockBuilder::norm(const std::string& parameter_name, const std::string& name,

@@ -29,6 +29,10 @@ class BlockBuilder {
   void op(OpKind kind, std::string index, std::vector<TensorId> inputs,
           std::vector<TensorId> outputs, const Attributes& attributes = {});
 
+  // The ops that follow belong to the module, until leave(). Norms and activations do anyway.
+  void enter(Module module) { modules_ |= static_cast<std::uint32_t>(module); }
+  void leave(Module module) { modules_ &= ~static_cast<std::uint32_t>(module); }
+
   // The model's norm over the last letter of x.
   TensorId norm(const std::string& parameter_name, const std::string& name, TensorId x);
   // y = x W^T (+ b). `in` and `out` are the letters of the features.
@@ -53,6 +57,7 @@ class BlockBuilder {
 
   const ModelSpec& model_;
   Block block_;
+  std::uint32_t modules_ = 0;
 };
 
 }  // namespace mega::planner

@@ -45,7 +45,9 @@ class ExpertsBuilder {
 
   TensorId build(TensorId x) {
     TensorId shared;
-    if (moe_.shared_ffn_hidden > 0) shared = shared_experts(x);
+    is_shared_ = moe_.shared_ffn_hidden > 0;
+    if (is_shared_) shared = shared_experts(x);
+    is_shared_ = false;
     const TensorId y = experts(x);
     if (!shared) return y;
     const TensorId sum = activation("experts.sum", "sbh");
@@ -75,8 +77,11 @@ class ExpertsBuilder {
 
   void op(OpKind kind, std::string index, std::vector<TensorId> inputs,
           std::vector<TensorId> outputs, const Attributes& attributes = {}) {
-    block_.forward.push_back(
-        {kind, std::move(index), std::move(inputs), std::move(outputs), attributes});
+    auto modules = static_cast<std::uint32_t>(Module::Moe);
+    if (is_shared_) modules |= static_cast<std::uint32_t>(Module::SharedExperts);
+    if (kind == OpKind::GroupedSwiGlu) modules |= static_cast<std::uint32_t>(Module::MoeActivation);
+    block_.forward.push_back({kind, std::move(index), std::move(inputs), std::move(outputs),
+                              attributes, modules, false});
   }
 
   double residual_std() const { return model_.init_std / std::sqrt(2.0 * model_.layers); }

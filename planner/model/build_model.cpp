@@ -132,8 +132,10 @@ TensorId feed_forward(BlockBuilder& b, const ModelSpec& model, const Training& t
     const std::int64_t tokens = training.sequence_length * training.global_batch;
     down = add_experts(b.block(), model, training.sequence_length, tokens, normed);
   } else {
+    b.enter(Module::Mlp);
     down = b.linear(names.down, "down", activated(b, model, normed), "f", "h", residual_std(model),
                     model.bias_mlp);
+    b.leave(Module::Mlp);
   }
   return model.post_norms ? b.norm(names.post_mlp, "mlp.normed", down) : down;
 }

@@ -140,14 +140,16 @@ void explain_memory(const JobSpec& job, const Choices& choices, const SearchCall
   why.message = "no legal layout fits: the smallest found, " + summary(smallest->strategy) +
                 ", peaks at " + to_string(least) + " on " + smallest->evaluation.peak_at +
                 "; a rank has " + to_string(callbacks.limit) + " (" + to_string(capacity) +
-                " less a margin of " + to_string(capacity - callbacks.limit) + ")";
+                " less a margin of " + to_string(memory_margin(job)) + ")";
   why.nearest = larger_world(job, choices, callbacks);
   if (least <= capacity) {
-    why.nearest = "search.memory_margin of at most " + to_string(capacity - least) +
+    // Rounded down, so that who follows the advice isn't sent away again.
+    const std::int64_t mib = (capacity - least).count() >> 20;
+    why.nearest = "search.memory_margin of at most " + std::to_string(mib) + "MiB" +
                   (why.nearest.empty() ? " would do" : ", or " + why.nearest);
   }
   if (why.nearest.empty()) {
-    why.nearest = "a rank with " + to_string(least + (capacity - callbacks.limit)) + " of memory";
+    why.nearest = "a rank with " + to_string(least + memory_margin(job)) + " of memory";
   }
   result.infeasible = {std::move(why)};
   result.nearest = smallest->strategy;

@@ -33,6 +33,11 @@ class Search {
 
   void add(const Strategy& strategy) {
     ++counts_.space;
+    if (is_cut_short_) return;
+    if (options_.interrupted && options_.interrupted()) {
+      is_cut_short_ = true;
+      return;
+    }
     const Bounds bounds = callbacks_.bounds(without_cut(strategy));
     if (exceeds(bounds.peak)) {
       ++counts_.over_memory;
@@ -44,6 +49,21 @@ class Search {
 
   // Best first: after the first bound that cannot enter the full list, none can.
   void run() {
+    walk();
+    if (!is_cut_short_) return;
+    counts_.proven_optimal = false;  // nothing is known of those without a bound
+    counts_.gap = 1;
+  }
+
+  SearchResult result() && {
+    SearchResult result;
+    result.top = std::move(top_).take();
+    result.counts = counts_;
+    return result;
+  }
+
+ private:
+  void walk() {
     std::stable_sort(open_.begin(), open_.end(),
                      [](const Open& a, const Open& b) { return a.bound < b.bound; });
     for (std::size_t i = 0; i < open_.size(); ++i) {
@@ -63,14 +83,6 @@ class Search {
     }
   }
 
-  SearchResult result() && {
-    SearchResult result;
-    result.top = std::move(top_).take();
-    result.counts = counts_;
-    return result;
-  }
-
- private:
   bool exceeds(Bytes peak) const { return callbacks_.limit > Bytes(0) && peak > callbacks_.limit; }
 
   bool may_go_on(std::size_t left) const {
@@ -118,6 +130,7 @@ class Search {
   std::vector<Open> open_;
   TopList top_;
   std::int64_t tries_ = 0;
+  bool is_cut_short_ = false;
 };
 
 Diagnostic needs_cluster(const JobSpec& job) {

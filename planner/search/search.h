@@ -25,6 +25,9 @@ struct SearchOptions {
   // is found. Returns false to stop with the best so far.
   std::function<bool(std::int64_t evaluated, std::int64_t left, std::int64_t best_ns)> keep_going =
       {};
+  // Asked before every bound: when true, no more layouts are looked at, and those with a bound are
+  // the space of the answer, which then is not proved.
+  std::function<bool()> interrupted = {};
 };
 
 struct SearchCallbacks {

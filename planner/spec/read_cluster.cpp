@@ -4,25 +4,50 @@ namespace mega::planner {
 namespace {
 
 double fraction(MappingReader& reader, const std::string& key) {
-  return reader.real(key, {0, 1, true}).value_or(1);
+  return reader.real(key, {0.001, 1}).value_or(1);
 }
 
+// A number far from any machine is one without its unit; times made of it would leave 64 bits.
 template <class Quantity>
-void require_positive(MappingReader& reader, const std::string& key,
-                      const std::optional<Quantity>& value) {
-  reader.required(key);
-  if (value && !(value->count() > 0)) reader.fail(key, reader.path_of(key) + " must be above 0");
+void check_range(MappingReader& reader, const std::string& key,
+                 const std::optional<Quantity>& value, double least, double most,
+                 const std::string& range, const std::string& example) {
+  if (!value) return;
+  const auto count = static_cast<double>(value->count());
+  if (count >= least && count <= most) return;
+  reader.fail(key, reader.path_of(key) + " must be " + range,
+              "is its unit missing? Such as " + example);
+}
+
+void check_peak(MappingReader& reader, const std::string& key,
+                const std::optional<FlopsPerSecond>& peak) {
+  check_range(reader, key, peak, 1e9, 1e18, "between 1 GFLOPS and 1,000,000 TFLOPS", "312TFLOPS");
+}
+
+void check_bandwidth(MappingReader& reader, const std::optional<BytesPerSecond>& bandwidth) {
+  reader.required("bandwidth");
+  check_range(reader, "bandwidth", bandwidth, 1e6, 1e16, "between 1 MB/s and 10,000 TB/s",
+              "2039GB/s");
+}
+
+void check_delay(MappingReader& reader, const std::string& key,
+                 const std::optional<Seconds>& delay) {
+  check_range(reader, key, delay, 0, 10, "at most 10 s", "5us");
 }
 
 void read_peaks(MappingReader& reader, GpuSpec& gpu) {
   reader.required("peak");
   auto peak = reader.mapping("peak");
   if (!peak) return;
-  const auto fp32 = peak->flops("fp32");
-  require_positive(*peak, "fp32", fp32);
-  gpu.peak_fp32 = fp32.value_or(FlopsPerSecond());
-  gpu.peak_bf16 = peak->flops("bf16").value_or(FlopsPerSecond());
-  gpu.peak_fp8 = peak->flops("fp8").value_or(FlopsPerSecond());
+  peak->required("fp32");
+  const auto read = [&](const char* key) {
+    const auto value = peak->flops(key);
+    check_peak(*peak, key, value);
+    return value.value_or(FlopsPerSecond());
+  };
+  gpu.peak_fp32 = read("fp32");
+  gpu.peak_bf16 = read("bf16");
+  gpu.peak_fp8 = read("fp8");
   peak->finish();
 }
 
@@ -31,13 +56,16 @@ GpuSpec read_gpu(MappingReader reader, const std::string& name) {
   gpu.name = reader.word("name").value_or(name.empty() ? "gpu" : name);
   gpu.is_cpu = reader.choice("kind", {"gpu", "cpu"}).value_or("gpu") == "cpu";
   const auto memory = reader.bytes("memory");
-  require_positive(reader, "memory", memory);
+  reader.required("memory");
+  check_range(reader, "memory", memory, 1 << 20, 1e15, "between 1 MiB and 1,000 TB", "80GiB");
   gpu.memory = memory.value_or(Bytes());
   read_peaks(reader, gpu);
   const auto bandwidth = reader.bandwidth("bandwidth");
-  require_positive(reader, "bandwidth", bandwidth);
+  check_bandwidth(reader, bandwidth);
   gpu.bandwidth = bandwidth.value_or(BytesPerSecond());
-  gpu.launch = reader.seconds("launch").value_or(Seconds());
+  const auto launch = reader.seconds("launch");
+  check_delay(reader, "launch", launch);
+  gpu.launch = launch.value_or(Seconds());
   if (auto efficiency = reader.mapping("efficiency")) {
     gpu.efficiency = {fraction(*efficiency, "matmul"), fraction(*efficiency, "attention"),
                       fraction(*efficiency, "memory")};
@@ -51,9 +79,11 @@ LinkSpec read_link(MappingReader reader, bool is_network) {
   LinkSpec link;
   link.kind = reader.word("kind").value_or("");
   const auto bandwidth = reader.bandwidth("bandwidth");
-  require_positive(reader, "bandwidth", bandwidth);
+  check_bandwidth(reader, bandwidth);
   link.bandwidth = bandwidth.value_or(BytesPerSecond());
-  link.latency = reader.seconds("latency").value_or(Seconds());
+  const auto latency = reader.seconds("latency");
+  check_delay(reader, "latency", latency);
+  link.latency = latency.value_or(Seconds());
   link.efficiency = fraction(reader, "efficiency");
   if (is_network) {
     link.nics = static_cast<int>(reader.integer("nics", {1, 1024}).value_or(1));
