@@ -44,6 +44,6 @@ Result<Plan> parse_plan(const std::string& file, const std::string& text);
 
 inline constexpr std::int64_t kMaxPlanBytes = std::int64_t{256} << 20;
 inline constexpr std::int64_t kMaxArenaBytes = std::int64_t{1} << 47;
-inline constexpr std::int64_t kMaxInstructions = 50'000'000;  // of all programs, loops counted out
+inline constexpr std::int64_t kMaxInstructions = 20'000'000;  // of all programs, loops counted out
 
 }  // namespace mega

@@ -10,6 +10,10 @@ namespace {
 
 constexpr std::int64_t kAnything = std::numeric_limits<std::int64_t>::max();
 constexpr std::int64_t kMaxThreads = 4096;
+constexpr std::int64_t kMaxSize = std::int64_t{1} << 24;  // of a batch or a sequence
+constexpr std::int64_t kMaxVocab = std::int64_t{1} << 31;
+constexpr std::int64_t kMaxSteps = std::int64_t{1} << 40;
+constexpr std::array kPrecisions = {"fp32", "bf16", "fp16", "fp8"};
 constexpr std::array kSchedules = {"constant", "linear", "cosine", "inverse_sqrt"};
 
 }  // namespace
@@ -29,10 +33,16 @@ bool PlanParser::header_statement(TextCursor& line, std::string_view keyword) {
   if (is_real) return header_real(line, keyword);
   if (is_number) return header_number(line, keyword);
   Header& header = plan_.header;
-  std::string& target = keyword == "job"           ? header.job
-                        : keyword == "fingerprint" ? header.fingerprint
-                                                   : header.precision;
-  return store(target, line.name("a name"));
+  if (keyword == "precision") return precision(line);
+  return store(keyword == "job" ? header.job : header.fingerprint, line.name("a name"));
+}
+
+bool PlanParser::precision(TextCursor& line) {
+  if (!store(plan_.header.precision, line.name("a precision"))) return false;
+  const std::vector<std::string> known(kPrecisions.begin(), kPrecisions.end());
+  if (std::find(known.begin(), known.end(), plan_.header.precision) != known.end()) return true;
+  return line.fail_last("unknown precision " + quote(plan_.header.precision),
+                        "use " + any_of(known));
 }
 
 bool PlanParser::header_number(TextCursor& line, std::string_view keyword) {
@@ -45,7 +55,10 @@ bool PlanParser::header_number(TextCursor& line, std::string_view keyword) {
                          : keyword == "sequence_length" ? header.sequence_length
                          : keyword == "vocab"           ? header.vocab
                                                         : header.predicted_step_ns;
-  return store(target, line.integer("a count", 0, kAnything));
+  const std::int64_t most = keyword == "predicted_step_ns" ? kAnything
+                            : keyword == "vocab"           ? kMaxVocab
+                                                           : kMaxSize;
+  return store(target, line.integer("a count", 0, most));
 }
 
 bool PlanParser::header_real(TextCursor& line, std::string_view keyword) {
@@ -72,9 +85,9 @@ bool PlanParser::learning_rate(TextCursor& line) {
     } else if (line.accept_key("least")) {
       good = store(schedule.min_learning_rate, line.real("a rate"));
     } else if (line.accept_key("warmup")) {
-      good = store(schedule.warmup_steps, line.integer("a number of steps", 0, kAnything));
+      good = store(schedule.warmup_steps, line.integer("a number of steps", 0, kMaxSteps));
     } else if (line.accept_key("decay")) {
-      good = store(schedule.decay_steps, line.integer("a number of steps", 0, kAnything));
+      good = store(schedule.decay_steps, line.integer("a number of steps", 0, kMaxSteps));
     } else {
       return line.fail_next("unknown part of a schedule", "use peak=, least=, warmup= or decay=");
     }

@@ -47,6 +47,7 @@ std::vector<Diagnostic> verify(const Plan& plan, const std::string& file) {
   Report report(plan, file);
   verifying::check_references(plan, report);
   if (report.size() > 0) return report.take();
+  verifying::check_header(plan, report);
   const int programs = static_cast<int>(plan.programs.size());
   for (int p = 0; p < programs; ++p) verifying::check_layout(plan, p, report);
   verifying::check_tensors(plan, report);
@@ -64,6 +65,7 @@ std::vector<Diagnostic> verify(const Plan& plan, const std::string& file) {
       if (sequence[p]) flows[p].follow(*sequence[p], name == "init");
     }
     verifying::check_micro_batches(plan, sequence, report);
+    verifying::check_input(plan, sequence, report);
     verifying::check_communication(plan, world, sequence, report);
     verifying::check_concurrency(plan, world, sequence, report);
   }

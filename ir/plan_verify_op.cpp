@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <cmath>
 #include <map>
 
 #include "ir/base/text.h"
@@ -134,9 +135,35 @@ class OpCheck {
       fail("it can't accumulate into that output");
     }
     if (a.limit < 0 || a.stride < 0) fail("a negative limit or stride");
+    for (const double value : {a.epsilon, a.scale, a.theta, a.value, a.clip}) {
+      if (std::isfinite(value)) continue;
+      fail("an attribute is no finite number");
+      break;
+    }
+    if (a.epsilon < 0 || a.clip < 0) fail("a negative epsilon or clip");
+    const bool decays = a.beta1 >= 0 && a.beta1 < 1 && a.beta2 >= 0 && a.beta2 < 1;
+    if (!decays) fail("beta1 and beta2 must be in [0, 1)");
+    if (op.kind == OpKind::AdamW && !(a.epsilon > 0)) fail("adamw needs an epsilon above 0");
+    positions(op);
     if (a.combine != Combine::None && !is_collective(op.kind)) {
       fail("only collectives combine the parts of ranks");
     }
+  }
+
+  // Of a table of positions, no rank looks up a row that isn't there.
+  void positions(const Op& op) {
+    if (op.kind != OpKind::AddPosition && op.kind != OpKind::AddPositionBackward) return;
+    const bool is_forward = op.kind == OpKind::AddPosition;
+    const std::int64_t rows = buffer(op.inputs[0]).shape[0];
+    const std::int64_t table = buffer(is_forward ? op.inputs[1] : op.outputs[0]).shape[0];
+    const Mesh& mesh = plan_.meshes[static_cast<std::size_t>(op.mesh)];
+    double least = 0, most = 0;  // far beyond a table, still right
+    for (const OriginTerm& term : op.origin) {
+      const double reach = (extent(mesh, term.axes) - 1) * static_cast<double>(term.stride);
+      (reach < 0 ? least : most) += reach;
+    }
+    if (least >= 0 && most + static_cast<double>(rows) <= static_cast<double>(table)) return;
+    fail("a rank looks up a position outside of the table's " + std::to_string(table) + " rows");
   }
 
   void collective(const Op& op) {

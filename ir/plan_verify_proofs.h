@@ -13,6 +13,9 @@ namespace mega::verifying {
 // Every number that later proofs follow names something; later proofs need this one.
 void check_references(const Plan& plan, Report& report);
 
+// Sizes that a run relies on are there, and rates are numbers.
+void check_header(const Plan& plan, Report& report);
+
 // Buffers lie inside their regions, aligned, apart from each other; shards cover their tensors.
 void check_layout(const Plan& plan, int program, Report& report);
 // One tensor has one shape, whoever holds parts of it.
@@ -26,6 +29,9 @@ using UnrolledSequences = std::vector<std::optional<Unrolled>>;
 
 // Every chunk sees every micro-batch once per segment.
 void check_micro_batches(const Plan& plan, const UnrolledSequences& sequence, Report& report);
+
+// What reads the global batch stays inside it, on every rank.
+void check_input(const Plan& plan, const UnrolledSequences& sequence, Report& report);
 
 // Ranks agree on their collectives and transfers, and nothing waits in a circle.
 void check_communication(const Plan& plan, const World& world, const UnrolledSequences& sequence,

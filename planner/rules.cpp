@@ -50,6 +50,11 @@ bool global_batch_holds(const Facts& facts, const Strategy& s) {
   return facts.global_batch % batch_step(s) == 0;
 }
 
+// Beyond it a step is no longer simulated in reasonable time and memory.
+bool micro_batches_hold(const Facts& facts, const Strategy& s) {
+  return facts.global_batch / batch_step(s) <= kMostMicroBatches;
+}
+
 bool interleaved_stages_hold(const Facts&, const Strategy& s) {
   return s.vpp == 1 || s.pp > 1;
 }
@@ -144,6 +149,8 @@ constexpr std::array kRules = {
          max_position_holds, explain::max_position},
     Rule{"global_batch", "training.global_batch % (micro_batch * dp) = 0", global_batch_holds,
          explain::global_batch},
+    Rule{"micro_batches", "training.global_batch / (micro_batch * dp) <= 65536", micro_batches_hold,
+         explain::micro_batches},
     Rule{"interleaved_stages", "vpp = 1 or pp > 1", interleaved_stages_hold,
          explain::interleaved_stages},
     Rule{"interleaved_micro_batches", "vpp = 1 or training.global_batch / (micro_batch * dp) >= pp",

@@ -169,6 +169,19 @@ RuleResult global_batch(const Facts& facts) {
   return result;
 }
 
+RuleResult micro_batches(const Facts& facts) {
+  RuleResult result;
+  const Strategy& s = facts.strategy;
+  const std::int64_t count = facts.global_batch / batch_step(facts);
+  result.keys = {"training.global_batch", "layout.micro_batch", "layout.dp"};
+  result.message = "training.global_batch " + number(facts.global_batch) + " makes " +
+                   number(count) + " micro-batches of layout.micro_batch " + number(s.micro_batch) +
+                   " on each of layout.dp " + number(s.dp) + "; at most " +
+                   number(kMostMicroBatches) + " a step are supported";
+  result.nearest = "training.global_batch: " + number(kMostMicroBatches * batch_step(facts));
+  return result;
+}
+
 RuleResult interleaved_stages(const Facts& facts) {
   RuleResult result;
   result.keys = {"layout.vpp", "layout.pp"};

@@ -39,6 +39,9 @@ std::span<const Rule> rules();
 bool all_hold(const Facts& facts, const Strategy& strategy);
 
 // tp * cp * pp * dp, or kManyRanks when it is larger than that.
+// Micro-batches of one step and data-parallel rank that are supported.
+inline constexpr std::int64_t kMostMicroBatches = 65536;
+
 inline constexpr std::int64_t kManyRanks = std::int64_t{1} << 31;
 std::int64_t ranks_of(const Strategy& strategy);
 
@@ -57,6 +60,7 @@ RuleResult ffn_hidden(const Facts& facts);
 RuleResult sequence_parallel(const Facts& facts);
 RuleResult max_position(const Facts& facts);
 RuleResult global_batch(const Facts& facts);
+RuleResult micro_batches(const Facts& facts);
 RuleResult interleaved_stages(const Facts& facts);
 RuleResult interleaved_micro_batches(const Facts& facts);
 RuleResult layers(const Facts& facts);

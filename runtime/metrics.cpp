@@ -143,6 +143,15 @@ std::string table_row(const RunFacts& facts, const StepResult& result) {
 
 namespace {
 
+// The least of 1, 2, 5, 10, 20, 50 ... that is not below `least`.
+std::int64_t round_up_to_cadence(std::int64_t least) {
+  for (std::int64_t unit = 1;; unit *= 10) {
+    for (const std::int64_t cadence : {unit, 2 * unit, 5 * unit}) {
+      if (cadence >= least) return cadence;
+    }
+  }
+}
+
 bool is_round(std::int64_t step) {
   while (step % 10 == 0) step /= 10;
   return step == 1 || step == 2 || step == 5;
@@ -152,8 +161,7 @@ bool is_round(std::int64_t step) {
 
 bool is_shown(std::int64_t step, std::int64_t steps) {
   if (step == steps) return true;
-  std::int64_t cadence = std::max<std::int64_t>(steps / 20, 10);
-  while (!is_round(cadence)) ++cadence;
+  const std::int64_t cadence = round_up_to_cadence(std::max<std::int64_t>(steps / 20, 10));
   return step % cadence == 0 || (step < cadence && is_round(step));
 }
 

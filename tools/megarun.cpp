@@ -42,6 +42,10 @@ void add_options(CLI::App& app, Options& options) {
   app.add_option("--timeout", options.timeout_s,
                  "longest wait of one communication in seconds (default: 600)")
       ->check(CLI::Range(0.001, 1e9))
+      ->check([](const std::string& text) {  // of no order: the range lets it pass
+        return text.find_first_of("nN") == std::string::npos ? ""
+                                                             : text + " is no number of seconds";
+      })
       ->type_name("SECONDS");
   app.add_flag("--check", options.check,
                "poison freed memory, guard arenas, inject delays, compare replicas each step");

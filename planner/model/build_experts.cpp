@@ -187,6 +187,7 @@ class ExpertsBuilder {
   const MoeSpec& moe_;
   const Names& names_;
   double sequence_length_, tokens_;
+  bool is_shared_ = false;  // the ops that follow are of the shared experts
 };
 
 }  // namespace

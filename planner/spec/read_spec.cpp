@@ -41,14 +41,17 @@ void check_duration(const JobSpec& job, ReadLog& log) {
   const ModelSpec& model = job.model;
   const auto width = static_cast<double>(model.hidden);
   const auto heads = static_cast<double>(2 * (model.heads + model.kv_heads) * model.head_dim);
-  const double parameters = model.layers * width * (heads + 3.0 * static_cast<double>(model.ffn_hidden)) +
-                            width * static_cast<double>(model.vocab);
+  const double parameters =
+      model.layers * width * (heads + 3.0 * static_cast<double>(model.ffn_hidden)) +
+      width * static_cast<double>(model.vocab);
   const auto batch = static_cast<double>(job.training.global_batch);
   const auto length = static_cast<double>(job.training.sequence_length);
-  const double attention = 12.0 * model.layers * static_cast<double>(model.heads * model.head_dim) * length;
+  const double attention =
+      12.0 * model.layers * static_cast<double>(model.heads * model.head_dim) * length;
   const GpuSpec& gpu = job.cluster->gpu;
   const double slowest = gpu.peak_bf16.count() > 0 && job.training.precision == "bf16"
-                             ? gpu.peak_bf16.count() : gpu.peak_fp32.count();
+                             ? gpu.peak_bf16.count()
+                             : gpu.peak_fp32.count();
   const double compute = batch * length * (6 * parameters + attention) / slowest;
   const double traffic = batch * (20 * parameters + 400.0 * model.layers * length * width);
   const double delay = std::max({gpu.launch.count(), job.cluster->node.latency.count(),
@@ -56,10 +59,13 @@ void check_duration(const JobSpec& job, ReadLog& log) {
   const auto refuse = [&](const std::string& key, double seconds) {
     if (seconds <= kMostSeconds || log.places.count(key) == 0) return;
     const Place& place = log.places[key];
-    log.errors.push_back({place.file, place.where,
-                          "at this " + key + " a step would take one rank over " +
-                              std::to_string(static_cast<std::int64_t>(std::min(seconds / 3.2e7, 1e12))) + " years",
-                          {}, "is a unit missing? Such as 312TFLOPS, 2039GB/s, 5us"});
+    log.errors.push_back(
+        {place.file,
+         place.where,
+         "at this " + key + " a step would take one rank over " +
+             std::to_string(static_cast<std::int64_t>(std::min(seconds / 3.2e7, 1e12))) + " years",
+         {},
+         "is a unit missing? Such as 312TFLOPS, 2039GB/s, 5us"});
   };
   refuse("cluster.gpu.peak", compute);
   refuse("cluster.gpu.bandwidth", traffic / gpu.bandwidth.count());

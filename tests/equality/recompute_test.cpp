@@ -21,9 +21,8 @@ Outcome train_with(const planner::JobSpec& job, Degrees degrees,
 TEST(RecomputeEquality, D16_HasTheBitsOfNone) {
   for (const bool is_gpt2 : {true, false}) {
     const planner::JobSpec job = training_job(is_gpt2);
-    for (const Degrees degrees :
-         {Degrees{}, Degrees{.tp = 2, .sequence_parallel = true},
-          Degrees{.tp = 2, .pp = 2, .dp = 2}, Degrees{.pp = 3, .vpp = 2}}) {
+    for (const Degrees degrees : {Degrees{}, Degrees{.tp = 2, .sequence_parallel = true},
+                                  Degrees{.tp = 2, .pp = 2, .dp = 2}, Degrees{.pp = 3, .vpp = 2}}) {
       const Outcome kept = train_with(job, degrees, {}, 2);
       for (const char* text : {"selective:norms", "selective:activation+norms",
                                "selective:activation+mlp+norms", "full"}) {

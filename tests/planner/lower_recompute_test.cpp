@@ -1,8 +1,7 @@
-#include "planner/lower/recompute.h"
-
 #include <gtest/gtest.h>
 
 #include "planner/lower/partition.h"
+#include "planner/lower/recompute.h"
 #include "planner/model/add_backward.h"
 #include "planner/model/build_model.h"
 #include "planner/model/model_flops.h"
