@@ -24,7 +24,7 @@ constexpr std::array kOps = {
     OpInfo{OpKind::AddBias, "add_bias", "sbn,n->sbn", true, "", None, false, 0, 1},
     OpInfo{OpKind::Rope, "rope", "sbgrd->sbgrd", true, "d", None, true, 0, 3},
     OpInfo{OpKind::Attention, "attention", "sbgrd,tbgd,tbgd->sbgrd,sbgr", false, "dt", None, false,
-           0, 4},
+           3, 4},
     OpInfo{OpKind::GeluTanh, "gelu_tanh", "sbf->sbf", true, "", None, false, 0, 10},
     OpInfo{OpKind::Gelu, "gelu", "sbf->sbf", true, "", None, false, 0, 10},
     OpInfo{OpKind::Relu2, "relu2", "sbf->sbf", true, "", None, false, 0, 2},
@@ -61,7 +61,7 @@ constexpr std::array kOps = {
            false, 3, 10},
     OpInfo{OpKind::BiasBackward, "bias_backward", "sbn->n", true, "", Sum, true, 1, 1},
     OpInfo{OpKind::AttentionBackward, "attention_backward",
-           "sbgrd,sbgrd,tbgd,tbgd,sbgrd,sbgr->sbgrd,tbgd,tbgd", false, "dts", Sum, false, 0, 10},
+           "sbgrd,sbgrd,tbgd,tbgd,sbgrd,sbgr->sbgrd,tbgd,tbgd", false, "dts", Sum, false, 7, 10},
     OpInfo{OpKind::GeluTanhBackward, "gelu_tanh_backward", "sbf,sbf->sbf", true, "", None, false, 0,
            14},
     OpInfo{OpKind::GeluBackward, "gelu_backward", "sbf,sbf->sbf", true, "", None, false, 0, 14},
@@ -88,18 +88,22 @@ constexpr std::array kOps = {
     OpInfo{OpKind::Sgd, "sgd", "n,->n,n", false, "", None, false, 3, 6},
     OpInfo{OpKind::ShiftBias, "shift_bias", "n->n", true, "n", None, false, 1, 2},
 
+    OpInfo{OpKind::Pack, "pack", "sbg->xsby", true, "", None, false, 0, 0},
+    OpInfo{OpKind::Unpack, "unpack", "xsby->sbg", true, "", None, false, 0, 0},
+
     OpInfo{OpKind::AllReduce, "all_reduce", "n->n", true, "", None, false, 0, 0},
     OpInfo{OpKind::ReduceScatter, "reduce_scatter", "n->m", true, "", None, false, 0, 0},
     OpInfo{OpKind::AllGather, "all_gather", "m->n", true, "", None, false, 0, 0},
     OpInfo{OpKind::AllToAll, "all_to_all", "m->n", true, "", None, false, 0, 0},
     OpInfo{OpKind::AllToAllV, "all_to_all_v", "ah,ze,yx->ch", true, "", None, true, 0, 0},
+    OpInfo{OpKind::RingShift, "ring_shift", "n->n", true, "", None, false, 0, 0},
 };
 
 constexpr bool table_follows_enum() {
   for (std::size_t i = 0; i < kOps.size(); ++i) {
     if (static_cast<std::size_t>(kOps[i].kind) != i) return false;
   }
-  return kOps.size() == static_cast<std::size_t>(OpKind::AllToAllV) + 1;
+  return kOps.size() == static_cast<std::size_t>(OpKind::RingShift) + 1;
 }
 static_assert(table_follows_enum());
 

@@ -92,12 +92,16 @@ enum class OpKind : std::uint8_t {
   AdamW,
   Sgd,
   ShiftBias,
+  // Data in another order, around a collective.
+  Pack,
+  Unpack,
   // Collectives, along a group that the op instance names.
   AllReduce,
   ReduceScatter,
   AllGather,
   AllToAll,
   AllToAllV,
+  RingShift,
 };
 
 // How the parts that a split contracted letter leaves are combined.
@@ -135,6 +139,9 @@ struct Attributes {
   std::int64_t limit = 0;           // vocabulary ops: first padded row; inputs: micro-batches
   std::int64_t stride = 0;          // inputs: samples of the global batch between micro-batches;
                                     // all_to_all_v: members between holders of other experts
+  std::int64_t length = 0;          // of the whole sequence, where ranks hold parts of it
+  std::int64_t parts = 0;           // how many, each of two chunks; 0: parts are in order
+  std::int64_t shift = 0;           // attention: members that the keys have moved on
   std::int64_t groups = 0;          // route: of experts, 0 for none
   std::int64_t group_limit = 0;     // route: how many of them a token may use
   std::uint32_t accumulate = 0;     // bit i: output i is added to

@@ -97,6 +97,7 @@ struct PartitionedGraph {
   Mesh mesh;           // all axes, outermost first
   Mesh experts;        // of the same ranks; no axes where it isn't used
   AxisSet pipeline;    // the axis along which blocks are cut
+  AxisSet sequence;    // what splits the sequence of attention
   Extents extents;     // global, padded
   Shape stream_shape;  // local shape of the residual stream
   Sharding stream_sharding;

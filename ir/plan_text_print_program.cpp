@@ -125,6 +125,9 @@ void PlanPrinter::attributes(const Op& op) {
   real("balance", a.balance);
   integer("limit", a.limit);
   integer("stride", a.stride);
+  integer("length", a.length);
+  integer("parts", a.parts);
+  integer("shift", a.shift);
   integer("groups", a.groups);
   integer("group_limit", a.group_limit);
   flag("causal", a.causal);

@@ -28,6 +28,9 @@ struct IntegerAttribute {
 };
 constexpr IntegerAttribute kIntegers[] = {{"limit", &Attributes::limit},
                                           {"stride", &Attributes::stride},
+                                          {"length", &Attributes::length},
+                                          {"parts", &Attributes::parts},
+                                          {"shift", &Attributes::shift},
                                           {"groups", &Attributes::groups},
                                           {"group_limit", &Attributes::group_limit}};
 
@@ -43,7 +46,8 @@ constexpr FlagAttribute kFlags[] = {
 
 constexpr std::string_view kAttributes =
     "attributes are epsilon= scale= theta= value= beta1= beta2= clip= z= balance= limit= stride= "
-    "groups= group_limit= causal inverse interleaved decay sigmoid over_all normalize sum max "
+    "length= parts= shift= groups= group_limit= causal inverse interleaved decay sigmoid over_all "
+    "normalize sum max "
     "accumulate mesh= origin= owner= along=";
 
 }  // namespace

@@ -73,16 +73,17 @@ class Input {
         std::max<std::int64_t>(0, sequence.instances()[static_cast<std::size_t>(number)].turn);
     const std::int64_t micro_batch = run.micro_batch ? run.micro_batch->at(turn) : 0;
     const auto span = origins(plan_.meshes[static_cast<std::size_t>(op.mesh)], op.origin);
+    // Where ranks hold parts of the sequence, origins count tokens.
+    const std::int64_t unit = std::max<std::int64_t>(1, op.attributes.length);
     std::int64_t first = 0, end = 0;
     const bool is_far = !span ||
                         __builtin_mul_overflow(micro_batch, op.attributes.stride, &first) ||
-                        __builtin_add_overflow(first, span->most, &end) ||
+                        __builtin_add_overflow(first, span->most / unit, &end) ||
                         __builtin_add_overflow(end, shape[1], &end);
     if (is_far) return "it reads samples beyond any batch";
-    if (first + span->least >= 0 && end <= plan_.header.global_batch) return {};
-    return "it reads samples " + std::to_string(first + span->least) + " to " +
-           std::to_string(end - 1) + " of a global batch of " +
-           std::to_string(plan_.header.global_batch);
+    if (span->least >= 0 && first >= 0 && end <= plan_.header.global_batch) return {};
+    return "it reads samples " + std::to_string(first) + " to " + std::to_string(end - 1) +
+           " of a global batch of " + std::to_string(plan_.header.global_batch);
   }
 
   const Plan& plan_;

@@ -74,6 +74,7 @@ class OpCheck {
   }
 
   bool shapes(const Op& op) {
+    if (op.kind == OpKind::Pack || op.kind == OpKind::Unpack) return packed(op);
     const std::optional<Index>& index = indices_.of(op.index);
     if (!index) return fail(quote(op.index) + " are no letters of an op"), false;
     if (is_collective(op.kind)) {
@@ -92,6 +93,23 @@ class OpCheck {
     const ExtentsOrMessage extents = extents_of(*index, inputs, outputs);
     if (!extents.extents) fail(extents.message + ", by the letters " + quote(op.index));
     return extents.extents.has_value();
+  }
+
+  // [s, b, xy, ...] and [x, s, b, y, ...]
+  bool packed(const Op& op) {
+    if (op.inputs.size() != 1 || op.outputs.size() != 1) {
+      return fail("it has one input and one output"), false;
+    }
+    const bool is_pack = op.kind == OpKind::Pack;
+    const Shape& whole = buffer(op.inputs[0]).shape;
+    const Shape& parts = buffer(op.outputs[0]).shape;
+    const Shape& a = is_pack ? whole : parts;
+    const Shape& b = is_pack ? parts : whole;
+    const bool fits = a.size() >= 3 && b.size() == a.size() + 1 && b[1] == a[0] && b[2] == a[1] &&
+                      b[0] * b[3] == a[2] && std::equal(a.begin() + 3, a.end(), b.begin() + 4) &&
+                      op.inputs[0] != op.outputs[0];
+    if (!fits) fail(to_string(whole) + " and " + to_string(parts) + " are no packing");
+    return fits;
   }
 
   // The op's own letters, or others of the same number of operands where it is flexible.
@@ -135,6 +153,7 @@ class OpCheck {
       fail("it can't accumulate into that output");
     }
     if (a.limit < 0 || a.stride < 0) fail("a negative limit or stride");
+    sequence(op);
     for (const double value : {a.epsilon, a.scale, a.theta, a.value, a.clip}) {
       if (std::isfinite(value)) continue;
       fail("an attribute is no finite number");
@@ -150,12 +169,36 @@ class OpCheck {
     }
   }
 
+  // Rows of a sequence that is cut into parts stay inside it, on every rank.
+  void sequence(const Op& op) {
+    const Attributes& a = op.attributes;
+    const bool is_part = a.length > 0 && a.parts >= 0 && a.parts <= a.length / 2 &&
+                         (a.parts == 0 || a.length % (2 * a.parts) == 0) && a.shift >= 0 &&
+                         a.shift <= a.parts;
+    if (a.length == 0 && a.parts == 0 && a.shift == 0) return;
+    if (!is_part) return fail("length=, parts= and shift= are not of one sequence");
+    const bool is_input = op.kind == OpKind::InputTokens || op.kind == OpKind::InputLabels;
+    const std::int64_t rows = buffer(is_input ? op.outputs[0] : op.inputs[0]).shape[0];
+    if (a.length % rows != 0) fail("rows are no part of the sequence");
+    const Mesh& mesh = plan_.meshes[static_cast<std::size_t>(op.mesh)];
+    for (const OriginTerm& term : op.origin) {
+      const bool is_of_rows = term.stride == rows && a.length / rows == extent(mesh, term.axes);
+      if (is_of_rows || (is_input && term.stride > 0 && term.stride % a.length == 0)) continue;
+      fail("origin=" + std::to_string(term.stride) + "*" + to_string(mesh, term.axes) +
+           " doesn't give each rank rows of its own");
+    }
+    if (op.kind != OpKind::Attention && op.kind != OpKind::AttentionBackward) return;
+    const std::int64_t keys = buffer(op.inputs[op.kind == OpKind::Attention ? 1 : 2]).shape[0];
+    if (keys != a.length && keys != rows) fail("keys are neither whole nor one part");
+  }
+
   // Of a table of positions, no rank looks up a row that isn't there.
   void positions(const Op& op) {
     if (op.kind != OpKind::AddPosition && op.kind != OpKind::AddPositionBackward) return;
     const bool is_forward = op.kind == OpKind::AddPosition;
     const std::int64_t rows = buffer(op.inputs[0]).shape[0];
     const std::int64_t table = buffer(is_forward ? op.inputs[1] : op.outputs[0]).shape[0];
+    if (op.attributes.parts > 0 && op.attributes.length <= table) return;
     const Mesh& mesh = plan_.meshes[static_cast<std::size_t>(op.mesh)];
     double least = 0, most = 0;  // far beyond a table, still right
     for (const OriginTerm& term : op.origin) {
@@ -188,6 +231,11 @@ class OpCheck {
       return;
     }
     if (op.kind == OpKind::AllToAll) return all_to_all(in, out, size);
+    if (op.kind == OpKind::RingShift) {
+      const bool moves = in.shape == out.shape && op.inputs.front() != op.outputs.front();
+      if (!moves) fail("what moves on needs two buffers of one shape");
+      return;
+    }
     if (op.kind == OpKind::AllToAllV) return all_to_all_v(op, size);
     const Shape& whole = op.kind == OpKind::AllGather ? out.shape : in.shape;
     const Shape& part = op.kind == OpKind::AllGather ? in.shape : out.shape;

@@ -2,7 +2,8 @@
 //   attention           q [s,b,g,r,d], k, v [t,b,g,d] -> o [s,b,g,r,d], lse [s,b,g,r]
 //   attention_backward  do, q, k, v, o, lse -> dq, dk, dv
 // r query heads share each of the g key and value heads. Scores are attributes.scale q.k; when
-// attributes.causal, the query at position origin + s sees keys up to that position. lse is the
+// attributes.causal, a query sees keys up to its own position (kernels/sequence.h has those of
+// queries and keys). Outputs that accumulate go on from what other keys have left there. lse is the
 // log of the sum of a query's exponentiated scores; of no visible key it is -inf, and o is 0.
 // Outputs may not be the buffers of inputs.
 //
@@ -18,6 +19,7 @@
 
 #include "kernels/portable.h"
 #include "kernels/real.h"
+#include "kernels/sequence.h"
 
 namespace mega::kernels {
 

@@ -16,6 +16,7 @@
 #include "kernels/norm.h"
 #include "kernels/norm_backward.h"
 #include "kernels/optimizer.h"
+#include "kernels/pack.h"
 #include "kernels/position.h"
 #include "kernels/random.h"
 #include "kernels/rope.h"
@@ -88,11 +89,14 @@ void dispatch_on(Stream& stream, const Call& call) {
     case AdamW: return adamw(stream, call);
     case Sgd: return sgd(stream, call);
     case ShiftBias: return shift_bias(stream, call);
+    case Pack: return pack(stream, call, false);
+    case Unpack: return pack(stream, call, true);
     case AllReduce:
     case ReduceScatter:
     case AllGather:
     case AllToAll:
-    case AllToAllV: break;  // the runtime's communicators
+    case AllToAllV:
+    case RingShift: break;  // the runtime's communicators
       // clang-format on
   }
   MEGA_CHECK(false, "no kernel for " + std::string(info(call.kind).name));

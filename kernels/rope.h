@@ -1,6 +1,6 @@
 // rope: rotary positions.
-//   x [s,b,...,d] -> y: in each head of position origin + s, pair j is turned by the angle
-//   (origin + s) theta^(-2j/D), where D = attributes.limit dimensions turn (0: all d) and the
+//   x [s,b,...,d] -> y: in each head of row s at position P (kernels/sequence.h), pair j is turned
+//   by the angle P theta^(-2j/D), where D = attributes.limit dimensions turn (0: all d) and the
 //   rest pass. Pairs are (j, j + D/2), or (2j, 2j + 1) when attributes.interleaved;
 //   attributes.inverse turns back, which is the backward. y may be x's buffer.
 // Angles in double: at position 100,000 a float's angle is off by 0.004.
@@ -12,6 +12,7 @@
 
 #include "kernels/operand.h"
 #include "kernels/portable.h"
+#include "kernels/sequence.h"
 
 namespace mega::kernels {
 
@@ -20,7 +21,7 @@ struct RopeRows {
 
   const float* x;
   float* y;
-  std::int64_t origin;
+  Sequence sequence;
   std::int64_t heads;  // per position: all dimensions between s and d
   std::int64_t columns, pairs;
   double log2_ratio;  // of the frequencies of neighbouring pairs
@@ -30,7 +31,7 @@ struct RopeRows {
   MEGA_HD void operator()(std::int64_t row, Lanes lanes) const {
     float cosines[kMaxPairs];
     float sines[kMaxPairs];
-    const auto position = static_cast<double>(origin + row);
+    const auto position = static_cast<double>(sequence.position(row));
     lanes.for_each(pairs, [&, this](std::int64_t j) {
       const double angle = position * std::exp2(static_cast<double>(j) * log2_ratio);
       cosines[j] = static_cast<float>(std::cos(angle));
@@ -70,7 +71,7 @@ void rope(Stream& stream, const Call& call) {
   MEGA_CHECK(turned % 2 == 0 && turned <= columns && turned <= 2 * RopeRows::kMaxPairs,
              "cannot rotate " + std::to_string(turned) + " of " + std::to_string(columns));
   launch_rows(stream, x.shape[0],
-              RopeRows{floats(x), mutable_floats(call.outputs[0]), call.origin,
+              RopeRows{floats(x), mutable_floats(call.outputs[0]), sequence_of(call),
                        count_of(x) / x.shape[0] / columns, columns, turned / 2,
                        -2 * std::log2(call.attributes.theta) / static_cast<double>(turned),
                        call.attributes.inverse, call.attributes.interleaved});

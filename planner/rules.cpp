@@ -33,6 +33,25 @@ bool ffn_hidden_holds(const Facts& facts, const Strategy& s) {
   return facts.ffn_hidden % s.tp == 0;
 }
 
+// Zig-zag parts are two chunks each.
+bool context_holds(const Facts& facts, const Strategy& s) {
+  const std::int64_t chunks = s.cp > 1 && s.context != ContextKind::Ulysses ? 2 : 1;
+  return facts.sequence_length % (chunks * s.cp) == 0;
+}
+
+// Rows are exchanged for heads: those of queries and of keys must go round.
+bool ulysses_holds(const Facts& facts, const Strategy& s) {
+  if (s.cp == 1 || s.context != ContextKind::Ulysses) return true;
+  const std::int64_t kv_heads = std::max<std::int64_t>(1, facts.kv_heads / s.tp);
+  return facts.heads % (std::int64_t{s.cp} * s.tp) == 0 && kv_heads % s.cp == 0;
+}
+
+// What a tensor group gathers of a sequence must be one part of it.
+bool context_order_holds(const Facts&, const Strategy& s) {
+  if (s.cp == 1 || s.tp == 1 || !s.sequence_parallel) return true;
+  return s.rank_order.find("tp") < s.rank_order.find("cp");
+}
+
 bool sequence_parallel_holds(const Facts& facts, const Strategy& s) {
   const std::int64_t parts = std::int64_t{s.cp} * (s.sequence_parallel ? s.tp : 1);
   return facts.sequence_length % parts == 0;
@@ -129,8 +148,8 @@ bool expert_order_holds(const Facts&, const Strategy& s) {
 
 bool is_built(const Facts&, const Strategy& s) {
   static const std::string order = Strategy().rank_order;
-  return s.cp == 1 && s.schedule == ScheduleKind::OneFOneB && s.recompute.layers == 0 &&
-         s.zero == 0 && !s.overlap.parameter_gather && !s.overlap.tensor && !s.overlap.expert &&
+  return s.schedule == ScheduleKind::OneFOneB && s.recompute.layers == 0 && s.zero == 0 &&
+         !s.overlap.parameter_gather && !s.overlap.tensor && !s.overlap.expert &&
          s.rank_order == order;
 }
 
@@ -141,6 +160,12 @@ constexpr std::array kRules = {
     Rule{"kv_heads", "model.kv_heads % tp = 0 or tp % model.kv_heads = 0", kv_heads_hold,
          explain::kv_heads},
     Rule{"ffn_hidden", "model.ffn_hidden % tp = 0", ffn_hidden_holds, explain::ffn_hidden},
+    Rule{"context", "training.sequence_length % (2 * cp) = 0; of ulysses % cp", context_holds,
+         explain::context},
+    Rule{"ulysses", "model.heads % (cp * tp) = 0 and max(1, model.kv_heads / tp) % cp = 0",
+         ulysses_holds, explain::ulysses},
+    Rule{"context_order", "tp stands before cp in rank_order, with sequence_parallel",
+         context_order_holds, explain::context_order},
     Rule{"sequence_parallel",
          "training.sequence_length % cp = 0 and, with sequence_parallel, (sequence_length / cp) % "
          "tp = 0",

@@ -279,7 +279,6 @@ RuleResult not_built(const Facts& facts) {
     // All of them must change.
     result.nearest += (result.nearest.empty() ? "" : ", ") + ("layout." + key) + ": " + instead;
   };
-  refuse("cp", s.cp != 1, number(s.cp), "1");
   refuse("schedule", s.schedule != built.schedule, to_string(s.schedule), "1f1b");
   refuse("recompute", s.recompute.layers != 0, to_string(s.recompute), "full");
   refuse("zero", s.zero != 0, number(s.zero), "0");

@@ -10,6 +10,15 @@
 namespace mega::runtime {
 namespace {
 
+// Every member's data to the next, around the ring.
+Status ring_shift(Communicator& communicator, const void* in, void* out, std::int64_t bytes) {
+  const int size = communicator.size(), here = communicator.position();
+  // A send only reads.
+  const TransferCall transfers[] = {{true, (here + 1) % size, const_cast<void*>(in), bytes},
+                                    {false, (here + size - 1) % size, out, bytes}};
+  return communicator.exchange(transfers);
+}
+
 Status run_collective(const ReadyOp& op, std::int64_t slot) {
   Communicator& communicator = *op.communicator;
   const DType dtype = op.call.outputs[0].dtype;
@@ -25,6 +34,8 @@ Status run_collective(const ReadyOp& op, std::int64_t slot) {
       return all_to_all(op, slot);
     case OpKind::AllToAllV:
       return all_to_all_v(op, slot);
+    case OpKind::RingShift:
+      return ring_shift(communicator, in, out, op.outputs[0].bytes.count());
     case OpKind::AllReduce:
       return communicator.all_reduce(out, out_count, dtype, combine);
     case OpKind::ReduceScatter:

@@ -27,6 +27,11 @@ Seconds collective_time(const ClusterSpec& cluster, OpKind kind, Bytes whole,
   if (kind == OpKind::AllToAll || kind == OpKind::AllToAllV) {
     return all_to_all_time(cluster, whole, span);
   }
+  if (kind == OpKind::RingShift) {
+    const bool stays = span.nodes == 1;
+    const LinkSpec& link = stays ? cluster.node : cluster.network;
+    return whole / rate_per_rank(cluster, stays ? Tier::Node : Tier::Network) + link.latency;
+  }
   // A ring moves (n - 1) / n of the buffer over each link, once for reduce_scatter and
   // all_gather, twice for all_reduce, which is both (Patarasuk & Yuan 2009).
   const double n = span.members;

@@ -97,7 +97,8 @@ BlockCost Costs::cost_of(const PartitionedGraph& graph, const PartitionedBlock& 
     if (is_collective(op.kind)) {
       const std::int64_t ns = collective_of(graph, block, op);
       all_ns += ns;
-      (op.group->mesh == 0 ? tensor_ns : expert_ns) += ns;
+      const bool is_context = op.group->mesh == 0 && op.group->along == graph.sequence;
+      (is_context ? cost.context_ns : op.group->mesh == 0 ? tensor_ns : expert_ns) += ns;
       return;
     }
     const OpShape shape{op.kind, op.index, shapes(op.inputs), shapes(op.outputs), op.attributes};

@@ -24,10 +24,11 @@ struct BlockCost {
   std::int64_t forward_ns = 0, backward_ns = 0;                // all ops
   std::int64_t forward_tensor_ns = 0, backward_tensor_ns = 0;  // of these, collectives
   std::int64_t forward_expert_ns = 0, backward_expert_ns = 0;  // of these, moves of rows
+  std::int64_t context_ns = 0;    // collectives that move parts of the sequence, both directions
   std::int64_t recompute_ns = 0;  // of backward's ops, forward ops done again
-  double flops = 0;                                            // forward and backward
-  Bytes slot;     // what it adds to a slot: its input stream and what it saves
-  Bytes scratch;  // in either direction
+  double flops = 0;               // forward and backward
+  Bytes slot;                     // what it adds to a slot: its input stream and what it saves
+  Bytes scratch;                  // in either direction
   std::vector<std::pair<BucketClass, std::int64_t>> buckets;  // elements of each class
   // What its parameters add at least to a step, whatever else shares their buckets: launches are
   // left out, and the rounding of each piece is given away.

@@ -179,10 +179,12 @@ TimeTerms terms_of(Costs& costs, const Parts& parts, const Durations& durations,
                                 sum(parts.blocks, blocks, &BlockCost::backward_expert_ns);
     const std::int64_t again = sum(parts.blocks, blocks, &BlockCost::recompute_ns);
     terms.exposed_tp_ns += m * tensor;
+    const std::int64_t context = sum(parts.blocks, blocks, &BlockCost::context_ns);
     terms.exposed_ep_ns += m * expert;
+    terms.exposed_cp_ns += m * context;
     terms.recompute_ns += m * again;
     terms.compute_ns += m * (durations.forward_ns[rank][c] + durations.backward_ns[rank][c] -
-                             tensor - expert - again);
+                             tensor - expert - context - again);
     if (!parts.shape.overlap_gradient_reduce) terms.exposed_dp_ns += durations.reduce_ns[rank][c];
   }
   const bool is_end = rank == 0 || rank + 1 == parts.ranks.size();

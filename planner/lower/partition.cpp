@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "ir/base/check.h"
+#include "planner/lower/context.h"
 #include "planner/lower/experts.h"
 #include "planner/lower/pack_scratch.h"
 #include "planner/lower/recompute.h"
@@ -56,10 +57,15 @@ bool passes_gradient(const GraphOp& op, const LocalTensor& gradient) {
   }
 }
 
+// What splits the rows of the residual stream.
+AxisSet stream_rows(const Placement& place) {
+  return place.sequence_parallel ? place.sequence | place.tensor : place.sequence;
+}
+
 class BlockPartitioner {
  public:
   BlockPartitioner(const Block& block, const Placement& place, const Extents& unpadded)
-      : block_(block), place_(place), unpadded_(unpadded) {
+      : block_(block), place_(place), unpadded_(unpadded), context_(out_, place) {
     out_.name = block.name;
   }
 
@@ -89,7 +95,7 @@ class BlockPartitioner {
       Sharding sharding;
       sharding.mesh = place_.index_of(tensor.letters);
       for (const char letter : tensor.letters) sharding.axes.push_back(place_.of(letter));
-      if (is_stream && place_.sequence_parallel) sharding.axes[0] = place_.tensor;
+      if (is_stream) sharding.axes[0] = stream_rows(place_);
       const bool is_gradient = tensor.kind == TensorKind::Gradient;
       local_[id] = add_tensor(tensor.name + (is_gradient ? ".grad" : ""), tensor, sharding);
     }
@@ -144,7 +150,8 @@ class BlockPartitioner {
     if (partial.empty()) return id;
     out_.tensors[id].sharding.partial = {};
     const bool scatters = place_.sequence_parallel && tensor.letters == "sbh" &&
-                          tensor.sharding.axes[0].empty() && partial == place_.tensor;
+                          (tensor.sharding.axes[0] & place_.tensor).empty() &&
+                          partial == place_.tensor;
     if (!scatters) {
       emit_collective(OpKind::AllReduce, id, id, partial, tensor.sharding.combine, ops);
       return id;
@@ -152,7 +159,7 @@ class BlockPartitioner {
     out_.tensors[id].name = tensor.name + ".partial";
     Sharding scattered = tensor.sharding;
     scattered.partial = {};
-    scattered.axes[0] = partial;
+    scattered.axes[0] = scattered.axes[0] | partial;
     const TensorId result =
         add_tensor(tensor.name, {tensor.name, tensor.letters, TensorKind::Activation, tensor.dtype},
                    scattered);
@@ -161,14 +168,13 @@ class BlockPartitioner {
     return result;
   }
 
-  // The whole sequence of a tensor that is split along it; once per direction.
-  TensorId gather(TensorId id, std::vector<LocalOp>& ops) {
+  // The rows that are split `along`, all of them; once per direction.
+  TensorId gather(TensorId id, AxisSet along, std::vector<LocalOp>& ops) {
     const auto found = gathered_.find(id);
     if (found != gathered_.end()) return found->second;
     const LocalTensor tensor = out_.tensors[id];
     Sharding whole = tensor.sharding;
-    const AxisSet along = whole.axes[0];
-    whole.axes[0] = {};
+    whole.axes[0] = whole.axes[0] - along;
     const TensorId result =
         add_tensor(tensor.name + ".gathered",
                    {tensor.name, tensor.letters, TensorKind::Activation, tensor.dtype}, whole);
@@ -204,7 +210,7 @@ class BlockPartitioner {
     bool has_split = false, has_whole = false;
     for (std::size_t i = 0; i < inputs.size(); ++i) {
       if (!index.inputs[i].starts_with('s')) continue;
-      const bool is_split = !out_.tensors[inputs[i]].sharding.axes[0].empty();
+      const bool is_split = !(out_.tensors[inputs[i]].sharding.axes[0] & place_.tensor).empty();
       (is_split ? has_split : has_whole) = true;
     }
     const bool makes_heads = op.kind == OpKind::MatMul && index.outputs[0].starts_with("sbg");
@@ -221,7 +227,8 @@ class BlockPartitioner {
       const Sharding& sharding = out_.tensors[id].sharding;
       for (std::size_t j = 0; j < letters.size(); ++j) {
         at(axes, letters[j]) = at(axes, letters[j]) | sharding.axes[j];
-        if (letters[j] != 's') others = others | sharding.axes[j];
+        // Keys and queries are rows of one sequence.
+        if (letters[j] != 's' && letters[j] != 't') others = others | sharding.axes[j];
       }
     };
     for (std::size_t i = 0; i < inputs.size(); ++i) collect(index.inputs[i], inputs[i]);
@@ -229,13 +236,15 @@ class BlockPartitioner {
       const auto found = local_.find(op.outputs[i]);
       if (found != local_.end()) collect(index.outputs[i], found->second);
     }
-    if (!(at(axes, 's') & others).empty() || needs_whole_sequence(op, index, inputs)) {
+    AxisSet twice = at(axes, 's') & others;
+    if (needs_whole_sequence(op, index, inputs)) twice = twice | (at(axes, 's') & place_.tensor);
+    if (!twice.empty()) {
       for (std::size_t i = 0; i < inputs.size(); ++i) {
         if (!index.inputs[i].starts_with('s')) continue;
-        if (out_.tensors[inputs[i]].sharding.axes[0].empty()) continue;
-        inputs[i] = gather(inputs[i], ops);
+        if ((out_.tensors[inputs[i]].sharding.axes[0] & twice).empty()) continue;
+        inputs[i] = gather(inputs[i], twice, ops);
       }
-      at(axes, 's') = {};
+      at(axes, 's') = at(axes, 's') - twice;
     }
     if (inputs.empty()) {
       for (const char letter : index.outputs[0]) at(axes, letter) = place_.of(letter);
@@ -250,7 +259,8 @@ class BlockPartitioner {
     return axes;
   }
 
-  // Axes along which output `letters` holds addends: those of letters that it lacks.
+  // Axes along which output `letters` holds addends: those of letters that it lacks, but for those
+  // that split a letter of its own (each rank's queries see the keys of all).
   static AxisSet contracted(const Index& index, const std::string& letters, LetterAxes& axes) {
     AxisSet result;
     for (const std::string& input : index.inputs) {
@@ -258,6 +268,7 @@ class BlockPartitioner {
         if (letters.find(letter) == std::string::npos) result = result | at(axes, letter);
       }
     }
+    for (const char letter : letters) result = result - at(axes, letter);
     return result;
   }
 
@@ -311,12 +322,28 @@ class BlockPartitioner {
       const int parts = extent(place_.mesh, at(axes, letter));
       local.origin = {{at(axes, letter), place_.extents[letter] / parts}};
     }
+    if (letter == 's') place_rows(place_, at(axes, 's'), local);
     if (op.kind == OpKind::InputTokens || op.kind == OpKind::InputLabels) {
-      local.attributes.stride = place_.extents['b'];
+      place_input(at(axes, 's'), local);
     }
     if (op.kind == OpKind::TokenLoss) local.owner = place_.tensor - at(axes, 's');
+    const bool attends = op.kind == OpKind::Attention || op.kind == OpKind::AttentionBackward;
+    if (attends && !place_.sequence.empty()) {
+      context_.lower(local, ops);
+      for (std::size_t i = first; i < ops.size(); ++i) ops[i].is_recomputed = op.is_recomputed;
+      return;
+    }
     for (std::size_t i = first; i < ops.size(); ++i) ops[i].is_recomputed = op.is_recomputed;
     ops.push_back(std::move(local));
+  }
+
+  // Samples are counted in tokens where the sequence is split, see kernels/input.h.
+  void place_input(AxisSet rows, LocalOp& local) const {
+    local.attributes.stride = place_.extents['b'];
+    if (rows.empty()) return;
+    place_rows(place_, rows, local);
+    for (OriginTerm& term : local.origin) term.stride *= local.attributes.length;
+    local.origin.push_back({rows, local.attributes.length / extent(place_.mesh, rows)});
   }
 
   // An op of the experts' part: letters have their place whatever the op (planner/lower/experts.h),
@@ -414,6 +441,7 @@ class BlockPartitioner {
   std::map<TensorId, TensorId> local_;     // model tensor -> its present local version
   std::map<TensorId, TensorId> gathered_;  // in this direction
   std::map<TensorId, bool> touched_;       // gradients that have a contribution
+  ContextAttention context_;
 };
 
 }  // namespace
@@ -424,6 +452,7 @@ PartitionedGraph partition(const ModelGraph& graph, const Strategy& strategy) {
   result.mesh = place.mesh;
   result.experts = place.experts;
   result.pipeline = place.pipeline;
+  result.sequence = place.sequence;
   result.extents = place.extents;
   result.micro_batch = strategy.micro_batch;
   result.chain = graph.chain;
@@ -431,8 +460,7 @@ PartitionedGraph partition(const ModelGraph& graph, const Strategy& strategy) {
   result.expected_rows = expected_rows(place, graph.imbalance);
   const char stream[] = {'s', 'b', 'h'};
   for (const char letter : stream) {
-    AxisSet axes = place.of(letter);
-    if (letter == 's' && place.sequence_parallel) axes = place.tensor;
+    const AxisSet axes = letter == 's' ? stream_rows(place) : place.of(letter);
     result.stream_sharding.axes.push_back(axes);
     result.stream_shape.push_back(place.extents[letter] / extent(place.mesh, axes));
   }

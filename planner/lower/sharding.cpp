@@ -73,6 +73,9 @@ Placement place(const ModelGraph& graph, const Strategy& strategy) {
     placement.letters[static_cast<std::size_t>(letter - 'a')] = axes;
   };
   assign('b', axis("dp"));
+  placement.sequence = axis("cp");
+  placement.context = strategy.context;
+  assign('s', placement.sequence);
   assign('g', group);
   assign('r', replica);
   assign('f', placement.tensor);

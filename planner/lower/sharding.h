@@ -16,7 +16,9 @@ struct Placement {
   Mesh mesh;         // pp, dp, cp, tp in rank order, outermost first
   AxisSet pipeline;  // pp
   AxisSet tensor;    // tp, as one axis or two
-  Extents extents;   // global sizes, vocabulary padded, b = micro_batch * dp
+  AxisSet sequence;  // cp; empty when it is 1
+  ContextKind context = ContextKind::Ring;
+  Extents extents;  // global sizes, vocabulary padded, b = micro_batch * dp
   // Of parameters and inputs; everything else follows from the ops. Axes of size 1 are left out.
   std::array<AxisSet, 26> letters{};
   Mesh experts;  // the same ranks in the order of experts; no axes where it isn't used
