@@ -147,10 +147,8 @@ bool expert_order_holds(const Facts&, const Strategy& s) {
 }
 
 bool is_built(const Facts&, const Strategy& s) {
-  static const std::string order = Strategy().rank_order;
   return s.schedule == ScheduleKind::OneFOneB && s.recompute.layers == 0 && s.zero == 0 &&
-         !s.overlap.parameter_gather && !s.overlap.tensor && !s.overlap.expert &&
-         s.rank_order == order;
+         !s.overlap.parameter_gather && !s.overlap.tensor && !s.overlap.expert;
 }
 
 constexpr std::array kRules = {

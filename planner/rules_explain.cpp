@@ -282,7 +282,6 @@ RuleResult not_built(const Facts& facts) {
   refuse("schedule", s.schedule != built.schedule, to_string(s.schedule), "1f1b");
   refuse("recompute", s.recompute.layers != 0, to_string(s.recompute), "full");
   refuse("zero", s.zero != 0, number(s.zero), "0");
-  refuse("rank_order", s.rank_order != built.rank_order, s.rank_order, built.rank_order);
   Overlap later = s.overlap;
   later.gradient_reduce = later.pipeline = false;
   Overlap known = s.overlap;
