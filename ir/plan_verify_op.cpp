@@ -25,6 +25,7 @@ class Indices {
 bool accepts(OpKind kind, DType dtype, DType wanted) {
   if (dtype == wanted) return true;
   const bool is_any = is_collective(kind) && kind != OpKind::AllToAllV;
+  if (kind == OpKind::AllToAll && dtype == DType::Fp32) return true;
   return (is_any || kind == OpKind::Fill) && dtype == DType::Fp64;
 }
 
