@@ -256,9 +256,7 @@ Result<Choices> choices_of(const JobSpec& job) {
 
   default_to(choices.schedule, {ScheduleKind::OneFOneB});
   default_to(choices.sequence_parallel, {false, true});
-  default_to(choices.recompute, {Recompute{},
-                                 {Recompute::Kind::Selective, {"activation", "norms"}, 0},
-                                 {Recompute::Kind::Full, {}, 0}});
+  default_to(choices.recompute, {Recompute{}});
   default_to(choices.zero, {0});
   default_to(choices.zero_group, {1});
   default_to(choices.context, {ContextKind::Ring});

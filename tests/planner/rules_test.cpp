@@ -79,13 +79,13 @@ TEST(Rules, A01_TheWorldMustBeTheProductOfTheDegrees) {
   s.pp = 16;
   s.dp = 4;
   const std::vector<RuleResult> results = broken(spec, s);
-  ASSERT_EQ(results.size(), 2u);  // and cp is not built
+  ASSERT_EQ(results.size(), 1u);
   EXPECT_EQ(results[0].rule, "world");
   EXPECT_EQ(results[0].message,
             "layout.tp 8 * cp 16 * pp 16 * dp 4 = 8192, but the cluster has 16384 GPUs");
   EXPECT_EQ(results[0].nearest, "layout.dp: 8");
   s.dp = 8;
-  EXPECT_EQ(broken_ids(spec, s), Ids{"not_built"});
+  EXPECT_TRUE(is_legal(spec, s));
 }
 
 TEST(Rules, WorldNamesTheDegreesThatDoNotDivide) {
@@ -263,7 +263,60 @@ TEST(Rules, A09_SequenceParallelismSplitsWhatContextParallelismLeaves) {
             "layout.sequence_parallel: false, or training.sequence_length: 32 or 40, or "
             "layout.tp: 4");
   s.cp = 5;
-  EXPECT_EQ(broken(spec, s)[0].message, "layout.cp 5 does not divide training.sequence_length 36");
+  EXPECT_EQ(
+      broken(spec, s)[0].message,
+      "training.sequence_length 36 is no multiple of 2 * layout.cp 5 = 10 (remainder 6): each "
+      "rank holds two chunks, one early and one late");
+}
+
+// cp * lcm(2, tp): neither lcm(2 cp, tp), which lets 8 pass, nor 2 cp tp, which refuses 32.
+TEST(Rules, A09_SequencesSplitOverContextAndTensorRanks) {
+  JobSpec spec = job();
+  spec.model.position = PositionKind::Rope;
+  spec.model.heads = spec.model.kv_heads = 8;
+  Strategy s;
+  s.cp = 4;
+  s.tp = 8;
+  s.sequence_parallel = true;
+  for (const std::int64_t length : {32, 64}) {
+    spec.training.sequence_length = length;
+    EXPECT_TRUE(is_legal(spec, s)) << length;
+  }
+  for (const std::int64_t length : {8, 16, 48, 8200}) {
+    spec.training.sequence_length = length;
+    const std::vector<RuleResult> results = broken(spec, s);
+    ASSERT_FALSE(results.empty()) << length;
+    EXPECT_NE(results[0].nearest.find("training.sequence_length: "), std::string::npos) << length;
+  }
+}
+
+// H13: heads go round, and those of keys too; ring has no such rule and is offered.
+TEST(Rules, H13_UlyssesNeedsHeadsForEachRank) {
+  JobSpec spec = job();
+  spec.training.sequence_length = 80;
+  spec.model.position = PositionKind::Rope;
+  const auto allows = [&](int heads, int kv_heads, int cp) {
+    spec.model.heads = heads;
+    spec.model.kv_heads = kv_heads;
+    Strategy s;
+    s.cp = cp;
+    s.context = ContextKind::Ulysses;
+    return is_legal(spec, s);
+  };
+  EXPECT_TRUE(allows(40, 8, 8));
+  EXPECT_FALSE(allows(40, 8, 10));
+  EXPECT_FALSE(allows(28, 4, 8));
+  EXPECT_TRUE(allows(12, 12, 4));
+  Strategy s;
+  s.cp = 10;
+  s.context = ContextKind::Ulysses;
+  spec.model.heads = 40;
+  spec.model.kv_heads = 8;
+  const RuleResult result = only_broken(spec, s);
+  EXPECT_EQ(result.message,
+            "ulysses exchanges rows for heads: the 8 kv heads of a tensor rank (model.kv_heads 8 / "
+            "tp 1) are no multiple of layout.cp 10");
+  EXPECT_EQ(result.nearest.find("layout.context: ring"), 0u);
 }
 
 TEST(Rules, LearnedPositionsBoundTheSequence) {
