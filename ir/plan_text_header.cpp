@@ -13,7 +13,6 @@ constexpr std::int64_t kMaxThreads = 4096;
 constexpr std::int64_t kMaxSize = std::int64_t{1} << 24;  // of a batch or a sequence
 constexpr std::int64_t kMaxVocab = std::int64_t{1} << 31;
 constexpr std::int64_t kMaxSteps = std::int64_t{1} << 40;
-constexpr std::array kPrecisions = {"fp32", "bf16", "fp16", "fp8"};
 constexpr std::array kSchedules = {"constant", "linear", "cosine", "inverse_sqrt"};
 
 }  // namespace
@@ -33,16 +32,10 @@ bool PlanParser::header_statement(TextCursor& line, std::string_view keyword) {
   if (is_real) return header_real(line, keyword);
   if (is_number) return header_number(line, keyword);
   Header& header = plan_.header;
-  if (keyword == "precision") return precision(line);
-  return store(keyword == "job" ? header.job : header.fingerprint, line.name("a name"));
-}
-
-bool PlanParser::precision(TextCursor& line) {
-  if (!store(plan_.header.precision, line.name("a precision"))) return false;
-  const std::vector<std::string> known(kPrecisions.begin(), kPrecisions.end());
-  if (std::find(known.begin(), known.end(), plan_.header.precision) != known.end()) return true;
-  return line.fail_last("unknown precision " + quote(plan_.header.precision),
-                        "use " + any_of(known));
+  std::string& target = keyword == "job"           ? header.job
+                        : keyword == "fingerprint" ? header.fingerprint
+                                                   : header.precision;
+  return store(target, line.name("a name"));
 }
 
 bool PlanParser::header_number(TextCursor& line, std::string_view keyword) {

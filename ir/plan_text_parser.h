@@ -63,7 +63,6 @@ class PlanParser {
   void add_error(SourceLoc where, std::string message, std::string help = {});
 
   bool header_statement(TextCursor& line, std::string_view keyword);
-  bool precision(TextCursor& line);
   bool header_number(TextCursor& line, std::string_view keyword);
   bool header_real(TextCursor& line, std::string_view keyword);
   bool learning_rate(TextCursor& line);

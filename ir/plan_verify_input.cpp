@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <limits>
 
@@ -101,6 +102,11 @@ void check_header(const Plan& plan, Report& report) {
   positive("global_batch", header.global_batch);
   positive("sequence_length", header.sequence_length);
   positive("vocab", header.vocab);
+  const std::array<std::string, 4> known = {"fp32", "bf16", "fp16", "fp8"};
+  if (std::find(known.begin(), known.end(), header.precision) == known.end()) {
+    report.add("header: unknown precision " + named(header.precision),
+               "use fp32, bf16, fp16 or fp8");
+  }
   for (const double value :
        {header.weight_decay, header.model_flops_per_step, header.peak_flops_per_rank,
         header.schedule.learning_rate, header.schedule.min_learning_rate}) {

@@ -145,7 +145,8 @@ void explain_memory(const JobSpec& job, const Choices& choices, const SearchCall
   if (least <= capacity) {
     // Rounded down, so that who follows the advice isn't sent away again.
     const std::int64_t mib = (capacity - least).count() >> 20;
-    why.nearest = "search.memory_margin of at most " + std::to_string(mib) + "MiB" +
+    why.nearest = "search.memory_margin of at most " +
+                  (mib > 0 ? std::to_string(mib) + "MiB" : to_string(capacity - least)) +
                   (why.nearest.empty() ? " would do" : ", or " + why.nearest);
   }
   if (why.nearest.empty()) {

@@ -57,7 +57,7 @@ GpuSpec read_gpu(MappingReader reader, const std::string& name) {
   gpu.is_cpu = reader.choice("kind", {"gpu", "cpu"}).value_or("gpu") == "cpu";
   const auto memory = reader.bytes("memory");
   reader.required("memory");
-  check_range(reader, "memory", memory, 1 << 20, 1e15, "between 1 MiB and 1,000 TB", "80GiB");
+  check_range(reader, "memory", memory, 4096, 1e15, "between 4 KiB and 1,000 TB", "80GiB");
   gpu.memory = memory.value_or(Bytes());
   read_peaks(reader, gpu);
   const auto bandwidth = reader.bandwidth("bandwidth");

@@ -97,7 +97,7 @@ TEST(Op, ScalarsOfTheLossAreDoubles) {
 TEST(Op, OnlyCollectivesAreCollectives) {
   int count = 0;
   for (const OpInfo& op : all_ops()) count += is_collective(op.kind) ? 1 : 0;
-  EXPECT_EQ(count, 5);
+  EXPECT_EQ(count, 6);
 }
 
 }  // namespace

@@ -140,8 +140,8 @@ TEST(PlanText, SizesThatOverflowAreRefused) {
               "the program's arena is over 128.00 TiB");
   EXPECT_SAYS(edited(kBigram, "slots=1 slot_bytes=1344", "slots=1000000 slot_bytes=1000000000"),
               "the program's arena is over 128.00 TiB");
-  EXPECT_SAYS(edited(kBigram, "repeat 2", "repeat 40000000"),
-              "the loops come to over 50000000 instructions");
+  EXPECT_SAYS(edited(kBigram, "repeat 2", "repeat 20000000"),
+              "the loops come to over 20000000 instructions");
   EXPECT_SAYS(edited(kBigram, "dp=1", "dp=65536 tp=65536"), "more than 16777216 ranks");
   EXPECT_SAYS(edited(kBigram, "dp=1", "dp=0"), "the size of an axis must be 1 to 16777216, got 0");
 }

@@ -48,9 +48,12 @@ void fill_routing(KernelCall& call, const OpInfo& op) {
 
 // Every op with a kernel, by its canonical index string and odd sizes.
 std::unique_ptr<KernelCall> call_of(const OpInfo& op) {
+  // Of what is packed, g is in x parts of y.
+  const bool is_packed = op.kind == OpKind::Pack || op.kind == OpKind::Unpack;
   auto call = std::make_unique<KernelCall>(op.kind, std::string(op.index),
-                                           "s70 b3 h33 g2 r3 d16 t70 f40 n9000 v45 p80 "
-                                           "e9 k2 a420 z1 u840 c420 y2 x3 m5");
+                                           std::string(is_packed ? "g6 " : "g2 ") +
+                                               "s70 b3 h33 r3 d16 t70 f40 n9000 v45 p80 "
+                                               "e9 k2 a420 z1 u840 c420 y2 x3 m5");
   call->call.attributes = {.epsilon = 1e-5,
                            .scale = 0.25,
                            .theta = 10000,

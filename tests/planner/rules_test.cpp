@@ -60,7 +60,7 @@ using Ids = std::vector<std::string>;
 
 TEST(Rules, EveryRuleHoldsForOneRank) {
   const std::vector<RuleResult> results = check_rules(job(), Strategy{});
-  EXPECT_EQ(results.size(), 21u);
+  EXPECT_EQ(results.size(), 25u);
   for (const RuleResult& result : results) {
     EXPECT_TRUE(result.ok) << result.rule;
     EXPECT_FALSE(result.message.empty());  // its formula, for explain
