@@ -1,5 +1,7 @@
 #include "ir/plan.h"
 
+#include <algorithm>
+
 #include "ir/base/check.h"
 
 namespace mega {
@@ -10,9 +12,36 @@ Bytes arena_bytes(const Program& program) {
   return total;
 }
 
-Bytes arena_offset(const Program& program, BufferId id, std::int64_t slot) {
+Bytes moved(const Plan& plan, int rank, const Buffer& buffer) {
+  if (!buffer.move) return {};
+  const Mesh& mesh = plan.meshes[static_cast<std::size_t>(buffer.move->mesh)];
+  return Bytes(buffer.move->stride * position_along(mesh, rank, buffer.move->axes));
+}
+
+Reach reach_of(const Plan& plan, const Buffer& buffer) {
+  Reach reach{buffer.offset, buffer.offset + bytes_of(buffer.dtype, buffer.shape)};
+  if (!buffer.move) return reach;
+  const Mesh& mesh = plan.meshes[static_cast<std::size_t>(buffer.move->mesh)];
+  const Bytes farthest(buffer.move->stride * (extent(mesh, buffer.move->axes) - 1));
+  reach.begin += std::min(farthest, Bytes());
+  reach.end += std::max(farthest, Bytes());
+  return reach;
+}
+
+bool is_partly_here(const Plan& plan, const Program& program, const Buffer& buffer) {
+  if (!buffer.move) return false;
+  const Buffer& parent = program.buffers[buffer.parent];
+  const Reach reach = reach_of(plan, buffer);
+  return reach.begin < Bytes() || reach.end > bytes_of(parent.dtype, parent.shape);
+}
+
+Bytes arena_offset(const Plan& plan, int rank, BufferId id, std::int64_t slot) {
+  const Program& program = plan.programs[static_cast<std::size_t>(program_of(plan, rank))];
   const Buffer& buffer = program.buffers[id];
-  if (buffer.parent) return arena_offset(program, buffer.parent, slot) + buffer.offset;
+  if (buffer.parent) {
+    return arena_offset(plan, rank, buffer.parent, slot) + buffer.offset +
+           moved(plan, rank, buffer);
+  }
   switch (buffer.region) {
     case Region::Persistent:
       return buffer.offset;

@@ -50,6 +50,18 @@ struct Shard {
   bool operator==(const Shard&) const = default;
 };
 
+// How far a view lies beyond its offset: position_along(axes) * stride bytes, so that it is another
+// part of its parent on each rank. A view that leaves its parent on some rank is there to be
+// annotated, not to be worked on: what of it lies inside is what the rank holds of the tensor.
+//   the own part of a whole    +stride, stride the part's size
+//   a tensor in a part's terms -stride: the parent is one part of a whole that holds the tensor
+struct Move {
+  int mesh = 0;
+  AxisSet axes;
+  std::int64_t stride = 0;
+  bool operator==(const Move&) const = default;
+};
+
 struct Buffer {
   std::string name;  // unique in its program; any printable text
   DType dtype = DType::Fp32;
@@ -58,6 +70,7 @@ struct Buffer {
   int chunk = -1;   // for Region::Slot: index into Program::chunks
   Bytes offset;     // within the region (slot: within one slot); of a view: within its parent
   BufferId parent;  // set for a view into another buffer of the same program
+  std::optional<Move> move;  // of a view
   std::optional<Shard> shard;
   bool operator==(const Buffer&) const = default;
 };
@@ -181,8 +194,6 @@ struct Program {
 };
 
 Bytes arena_bytes(const Program& program);  // persistent + scratch + all slots
-// Where a buffer starts in the arena; `slot` is ignored outside Region::Slot.
-Bytes arena_offset(const Program& program, BufferId buffer, std::int64_t slot);
 const Sequence* find_sequence(const Program& program, const std::string& name);
 std::optional<BufferId> find_buffer(const Program& program, const std::string& name);
 
@@ -234,5 +245,17 @@ struct Plan {
 
 int world_size(const Plan& plan);
 int program_of(const Plan& plan, int rank);
+// Where a buffer of this rank's program starts in its arena; `slot` is ignored outside
+// Region::Slot.
+Bytes arena_offset(const Plan& plan, int rank, BufferId buffer, std::int64_t slot);
+// The bytes of a view's parent that it covers on any rank.
+struct Reach {
+  Bytes begin, end;
+};
+Reach reach_of(const Plan& plan, const Buffer& buffer);
+// Whether a view that moves leaves its parent on some rank.
+bool is_partly_here(const Plan& plan, const Program& program, const Buffer& buffer);
+// Bytes that a view's move adds to its offset on a rank; 0 where it has none.
+Bytes moved(const Plan& plan, int rank, const Buffer& buffer);
 
 }  // namespace mega

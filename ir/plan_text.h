@@ -10,6 +10,7 @@
 //     scratch y [4,8] @0                      fp32 unless it says otherwise, offset in bytes
 //     slot x [4,4] @0                         offset within one slot
 //     view w0 [4,4] in w @0
+//     view w1 [4,4] in w @0+64*tp             64 bytes further on with each step along tp
 //     segment forward of front ns=1500
 //       matmul:sb,nb->sn x w -> y | scale=2   letters only where they aren't the op's own
 //     sequence train

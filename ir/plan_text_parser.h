@@ -82,6 +82,7 @@ class PlanParser {
   bool chunk(TextCursor& line);
   bool buffer(TextCursor& line, std::string_view keyword);
   bool buffer_place(TextCursor& line, Buffer& buffer, bool is_view);
+  bool move(TextCursor& line, Buffer& buffer);
   bool shard(TextCursor& line, Buffer& buffer);
   bool shard_shape(TextCursor& line, Shard& shard);
   bool grow_arena(TextCursor& line, Bytes each, std::int64_t count);

@@ -38,8 +38,16 @@ void PlanPrinter::buffer(const Buffer& buffer) {
     of_chunk(buffer.chunk);
   }
   put(" @").put(buffer.offset.count());
+  if (buffer.move) move(*buffer.move);
   if (buffer.shard) shard(buffer, *buffer.shard);
   put("\n");
+}
+
+void PlanPrinter::move(const Move& move) {
+  if (move.stride >= 0) put("+");
+  put(move.stride).put("*");
+  in_mesh(move.mesh);
+  axes(mesh(move.mesh), move.axes);
 }
 
 void PlanPrinter::shard(const Buffer& buffer, const Shard& shard) {

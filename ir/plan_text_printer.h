@@ -48,6 +48,7 @@ class PlanPrinter {
 
   void program();
   void buffer(const Buffer& buffer);
+  void move(const Move& move);
   void shard(const Buffer& buffer, const Shard& shard);
   void segment(const Segment& segment);
   void op(const Op& op);

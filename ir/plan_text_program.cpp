@@ -123,7 +123,23 @@ bool PlanParser::buffer_place(TextCursor& line, Buffer& buffer, bool is_view) {
     }
     if (buffer.chunk < 0) return line.fail_next("expected 'of' and the chunk's name");
   }
-  return line.expect('@') && store(buffer.offset, bytes(line, "an offset in bytes"));
+  if (!line.expect('@') || !store(buffer.offset, bytes(line, "an offset in bytes"))) return false;
+  return !is_view || move(line, buffer);
+}
+
+// "+256*dp", "-1024*expert@edp": another place on each rank.
+bool PlanParser::move(TextCursor& line, Buffer& buffer) {
+  const bool is_back = line.accept('-');
+  if (!is_back && !line.accept('+')) return true;
+  Move move;
+  if (!store(move.stride, line.integer("a number of bytes", 0, kMaxArenaBytes))) return false;
+  if (is_back) move.stride = -move.stride;
+  if (!line.expect('*') || !store(move.mesh, in_mesh(line)) ||
+      !store(move.axes, axes(line, move.mesh))) {
+    return false;
+  }
+  buffer.move = move;
+  return true;
 }
 
 // The chunk that "of NAME" names, -1 without.

@@ -104,15 +104,20 @@ class Accesses {
       Range range;
       const std::int64_t size = bytes_of(buffer.dtype, buffer.shape).count();
       if (buffer.parent) {
+        // Of a view that moves: all that it covers on any rank.
         const Range& parent = ranges_[at(buffer.parent)];
-        range = {parent.space, parent.begin + buffer.offset.count(), 0};
+        const Reach reach = reach_of(plan_, buffer);
+        range = {parent.space, parent.begin + reach.begin.count(),
+                 parent.begin + reach.end.count()};
         roots_.push_back(roots_[at(buffer.parent)]);
+        moves_.push_back(moves_[at(buffer.parent)] || buffer.move);
       } else {
         range = {buffer.region == Region::Slot ? 2 + buffer.chunk : static_cast<int>(buffer.region),
                  buffer.offset.count(), 0};
+        range.end = range.begin + size;
         roots_.push_back(BufferId{number});
+        moves_.push_back(false);
       }
-      range.end = range.begin + size;
       ranges_.push_back(range);
       ++number;
     }
@@ -188,11 +193,14 @@ class Accesses {
     const Segment& of = program_.segments[segment];
     for (op_ = 0; op_ < of.ops.size(); ++op_) {
       const Op& op = of.ops[op_];
+      if (!is_here(op)) continue;
       for (std::size_t i = 0; i < op.inputs.size(); ++i) {
         if (!is_ignored(op, i)) read(op.inputs[i]);
       }
       for (std::size_t i = 0; i < op.outputs.size(); ++i) {
-        if (reads_output(op, i) && !is_untouched(op, i)) read(op.outputs[i]);
+        // A view that moves leaves the rest of what it covers as it was.
+        const bool reads = reads_output(op, i) || moves_[at(op.outputs[i])];
+        if (reads && !is_untouched(op, i)) read(op.outputs[i]);
       }
       check_aliases(op);
       for (std::size_t i = 0; i < op.outputs.size(); ++i) {
@@ -205,6 +213,19 @@ class Accesses {
       const std::uint32_t writes = writers_[cell].segment == segment ? 2 : 0;
       signatures_[cell].push_back(accessor * 4 + reads + writes);
     }
+  }
+
+  // Whether all operands are inside their parents on every rank.
+  bool is_here(const Op& op) {
+    for (const auto* operands : {&op.inputs, &op.outputs}) {
+      for (const BufferId id : *operands) {
+        if (!is_partly_here(plan_, program_, program_.buffers[id])) continue;
+        fail(id, named(name(id)) + " leaves " + named(name(program_.buffers[id].parent)) +
+                     " on some ranks, so it is only there to be annotated");
+        return false;
+      }
+    }
+    return true;
   }
 
   void touch(std::size_t cell) {
@@ -247,7 +268,9 @@ class Accesses {
       for (std::size_t i = 0; i < op.inputs.size(); ++i) {
         const Range& in = ranges_[at(op.inputs[i])];
         if (is_ignored(op, i) || !out.overlaps(in)) continue;
-        if (in == out && may_be_in_place(op.kind)) continue;
+        const bool is_same = op.inputs[i] == op.outputs[o] ||
+                             (in == out && !moves_[at(op.inputs[i])] && !moves_[at(op.outputs[o])]);
+        if (is_same && may_be_in_place(op.kind)) continue;
         if (is_own_part(op)) continue;
         fail(op.outputs[o], "output " + named(name(op.outputs[o])) + " lies on input " +
                                 named(name(op.inputs[i])));
@@ -261,8 +284,19 @@ class Accesses {
     if (!is_collective(op.kind) || !op.group || !op.group->only.empty()) return false;
     const Range& in = ranges_[at(op.inputs.front())];
     const Range& out = ranges_[at(op.outputs.front())];
-    const Range& whole = op.kind == OpKind::AllGather ? out : in;
-    const Range& part = op.kind == OpKind::AllGather ? in : out;
+    const bool is_gather = op.kind == OpKind::AllGather;
+    const BufferId whole_id = is_gather ? op.outputs.front() : op.inputs.front();
+    const BufferId part_id = is_gather ? op.inputs.front() : op.outputs.front();
+    if (moves_[at(whole_id)]) return false;
+    const Range& whole = is_gather ? out : in;
+    const Range& part = is_gather ? in : out;
+    const Buffer& view = program_.buffers[part_id];
+    if (moves_[at(part_id)]) {
+      return view.move && !moves_[at(view.parent)] && view.move->mesh == op.group->mesh &&
+             view.move->axes == op.group->along &&
+             view.move->stride == bytes_of(view.dtype, view.shape).count() &&
+             part.begin == whole.begin;
+    }
     const Mesh& mesh = plan_.meshes[static_cast<std::size_t>(op.group->mesh)];
     for (int rank = 0; rank < world_size(plan_); ++rank) {
       if (program_of(plan_, rank) != number_) continue;
@@ -318,6 +352,7 @@ class Accesses {
   Report& report_;
   std::vector<Range> ranges_;    // by buffer
   std::vector<BufferId> roots_;  // by buffer
+  std::vector<bool> moves_;      // by buffer: whether it lies elsewhere on other ranks
   std::vector<bool> used_, transferred_;
   std::vector<std::size_t> first_, last_;               // cells of each buffer
   std::vector<std::vector<std::uint32_t>> signatures_;  // by cell: accessor * 4 + flags

@@ -99,6 +99,14 @@ void ProgramFlow::follow_exchange(const Exchange& exchange, std::int32_t instanc
            "scratch lives inside a segment, so nothing transfers " + named(buffer.name));
       continue;
     }
+    bool moves = false;
+    for (BufferId id = transfer.buffer; id; id = program_.buffers[id].parent) {
+      moves = moves || program_.buffers[id].move;
+    }
+    if (moves) {
+      fail(instance, "moves", "a view that moves is not transferred: " + named(buffer.name));
+      continue;
+    }
     const auto use = use_of(transfer.micro_batch, transfer.slot, buffer.chunk, instance);
     if (!use) continue;
     const auto atoms = static_cast<std::size_t>(transfer.buffer.index);

@@ -69,12 +69,21 @@ class Layout {
     const std::int64_t offset = buffer.offset.count();
     const std::int64_t size = bytes_of(buffer.dtype, buffer.shape).count();
     const auto [room, where] = room_for(buffer);
-    if (offset < 0 || offset > room.count() - size) {
+    if (is_partly_here(plan_, program_, buffer)) {
+      // Only what its annotation says counts.
+      if (!buffer.shard) {
+        report_.add(who + " leaves " + where + " on some ranks, but holds no part of a tensor");
+      }
+    } else if (offset < 0 || offset > room.count() - size) {
       report_.add(who + " at " + std::to_string(offset) + " of " + std::to_string(size) +
                   " bytes leaves " + where + " of " + std::to_string(room.count()));
     }
     // A view may start at any element; all others on a line of the cache, for the kernels' sake.
     const std::int64_t alignment = buffer.parent ? size_of(buffer.dtype) : kBufferAlignmentBytes;
+    if (buffer.move && buffer.move->stride % alignment != 0) {
+      report_.add(who + " moves by " + std::to_string(buffer.move->stride) + ", no multiple of " +
+                  std::to_string(alignment) + " bytes");
+    }
     if (offset % alignment != 0) {
       report_.add(who + " at " + std::to_string(offset) + " is not aligned to " +
                   std::to_string(alignment) + " bytes");

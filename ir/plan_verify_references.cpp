@@ -1,3 +1,5 @@
+#include <algorithm>
+
 #include "ir/base/text.h"
 #include "ir/plan_text.h"
 #include "ir/plan_verify_proofs.h"
@@ -70,6 +72,7 @@ class References {
     expect(buffer.region == Region::Slot ? has_chunk : buffer.chunk == -1, who,
            "is of an unknown chunk, or of one outside of a slot");
     expect(buffer.parent.index < number, who, "is a view into a later buffer");
+    if (buffer.move) move(buffer, *buffer.move, who);
     std::int64_t left = kMaxArenaBytes / size_of(buffer.dtype);
     for (const std::int64_t size : buffer.shape) {
       expect(size >= 1 && size <= left, who, "has an impossible shape");
@@ -83,6 +86,18 @@ class References {
       expect(has_mesh && axes_of(plan_, buffer.shard->mesh).contains(axes), who,
              "is split over unknown axes");
     }
+  }
+
+  void move(const Buffer& buffer, const Move& move, const std::string& who) {
+    expect(static_cast<bool>(buffer.parent), who, "moves, but is no view");
+    if (!in_range(move.mesh, plan_.meshes.size()) ||
+        !axes_of(plan_, move.mesh).contains(move.axes)) {
+      return report_.add(who + " moves along unknown axes");
+    }
+    const std::int64_t last =
+        extent(plan_.meshes[static_cast<std::size_t>(move.mesh)], move.axes) - 1;
+    const std::int64_t most = kMaxArenaBytes / std::max<std::int64_t>(last, 1);
+    expect(move.stride >= -most && move.stride <= most, who, "moves out of every arena");
   }
 
   void check(const Segment& segment, const Op& op) {

@@ -81,7 +81,7 @@ class Resolver {
     const int own = coordinate(mesh, rank_, source.axis);
     ReadyExchange result{communicator_for_({queue, group_of(source)}), {}, {}};
     for (const Transfer& transfer : source.transfers) {
-      const Place place = place_of(program_, transfer.buffer, arena_);
+      const Place place = place_of(plan_, rank_, transfer.buffer, arena_);
       const int peer = ((own + transfer.hop) % size + size) % size;
       result.transfers.push_back({&transfer, place});
       result.calls.push_back({transfer.is_send, peer, place.base, place.bytes.count()});
@@ -100,7 +100,7 @@ class Resolver {
         // Parts of a buffer may be written one by one; only whole buffers are fresh.
         if (is_new && overwrites(op, i) && root_of(output) == output &&
             program_.buffers[output].region != Region::Persistent) {
-          segment.fresh.push_back(place_of(program_, output, arena_));
+          segment.fresh.push_back(place_of(plan_, rank_, output, arena_));
         }
       }
     }
@@ -134,12 +134,12 @@ class Resolver {
     std::vector<Shape> in_shapes, out_shapes;
     for (std::size_t i = 0; i < op.inputs.size(); ++i) {
       ready.call.inputs[i] = operand(op.inputs[i]);
-      ready.inputs.push_back(place_of(program_, op.inputs[i], arena_));
+      ready.inputs.push_back(place_of(plan_, rank_, op.inputs[i], arena_));
       in_shapes.push_back(program_.buffers[op.inputs[i]].shape);
     }
     for (std::size_t i = 0; i < op.outputs.size(); ++i) {
       ready.call.outputs[i] = operand(op.outputs[i]);
-      ready.outputs.push_back(place_of(program_, op.outputs[i], arena_));
+      ready.outputs.push_back(place_of(plan_, rank_, op.outputs[i], arena_));
       out_shapes.push_back(program_.buffers[op.outputs[i]].shape);
     }
     std::optional<Index> index = parse_index(op.index);
@@ -218,10 +218,11 @@ ReadyProgram make_ready(const Plan& plan, int rank, std::byte* arena,
   return Resolver(plan, rank, arena, communicator_for).program();
 }
 
-Place place_of(const Program& program, BufferId id, std::byte* arena) {
+Place place_of(const Plan& plan, int rank, BufferId id, std::byte* arena) {
+  const Program& program = plan.programs[static_cast<std::size_t>(program_of(plan, rank))];
   const Buffer& buffer = program.buffers[id];
   Place place;
-  place.base = arena + arena_offset(program, id, 0).count();
+  place.base = arena + arena_offset(plan, rank, id, 0).count();
   place.bytes = bytes_of(buffer.dtype, buffer.shape);
   const Buffer* root = &buffer;
   while (root->parent) root = &program.buffers[root->parent];

@@ -100,7 +100,7 @@ using CommunicatorFor = std::function<Communicator*(const GroupOnQueue&)>;
 ReadyProgram make_ready(const Plan& plan, int rank, std::byte* arena,
                         const CommunicatorFor& communicator_for);
 
-Place place_of(const Program& program, BufferId buffer, std::byte* arena);
+Place place_of(const Plan& plan, int rank, BufferId buffer, std::byte* arena);
 
 // Global start of a rank's part of a sharded buffer, per dimension.
 std::vector<std::int64_t> shard_start(const Plan& plan, const Buffer& buffer, int rank);

@@ -255,7 +255,7 @@ const double* Session::scalar(const std::string& name, int rank) const {
   const std::optional<BufferId> id = find_buffer(program, name);
   if (!id || program.buffers[*id].dtype != DType::Fp64) return nullptr;
   const std::byte* arena = arenas_[static_cast<std::size_t>(rank)];
-  return reinterpret_cast<const double*>(arena + arena_offset(program, *id, 0).count());
+  return reinterpret_cast<const double*>(arena + arena_offset(plan_, rank, *id, 0).count());
 }
 
 Bytes Session::allocated(int rank) const {
@@ -270,7 +270,7 @@ Result<std::vector<std::byte>> Session::read(int rank, const std::string& buffer
   const Program& program = plan_.programs[static_cast<std::size_t>(program_of(plan_, rank))];
   const std::optional<BufferId> id = find_buffer(program, buffer);
   if (!id) return failure(describe_rank(plan_, rank) + " has no buffer '" + buffer + "'");
-  const Place place = place_of(program, *id, arenas_[static_cast<std::size_t>(rank)]);
+  const Place place = place_of(plan_, rank, *id, arenas_[static_cast<std::size_t>(rank)]);
   const std::byte* begin = place.at(slot);
   return std::vector<std::byte>(begin, begin + place.bytes.count());
 }

@@ -4,6 +4,7 @@
 #include <cstring>
 #include <map>
 #include <set>
+#include <tuple>
 #include <utility>
 
 #include "runtime/alarm.h"
@@ -13,13 +14,35 @@
 namespace mega::runtime {
 namespace {
 
-// A rank's part of a global tensor.
+// A rank's part of a global tensor. Of a view that moves out of its parent only the elements
+// [first, last) are here; `data` is the first of them.
 struct Part {
   int rank = 0;
   const Buffer* buffer = nullptr;
   const std::byte* data = nullptr;
   std::vector<std::int64_t> start;
+  std::int64_t first = 0, last = 0;
 };
+
+Part part_of(const Plan& plan, const Program& program, int rank, BufferId id,
+             const std::byte* arena) {
+  const Buffer& buffer = program.buffers[id];
+  Part part{rank,
+            &buffer,
+            arena + arena_offset(plan, rank, id, 0).count(),
+            shard_start(plan, buffer, rank),
+            0,
+            element_count(buffer.shape)};
+  if (!buffer.move) return part;
+  const Buffer& parent = program.buffers[buffer.parent];
+  const std::int64_t size = size_of(buffer.dtype);
+  const std::int64_t from = (buffer.offset + moved(plan, rank, buffer)).count() / size;
+  const std::int64_t room = bytes_of(parent.dtype, parent.shape).count() / size;
+  part.first = std::clamp<std::int64_t>(-from, 0, part.last);
+  part.last = std::clamp<std::int64_t>(room - from, part.first, part.last);
+  part.data += part.first * size;
+  return part;
+}
 
 template <class Visit>
 Status for_each_part(const Plan& plan, Arenas arenas, const Visit& visit) {
@@ -32,9 +55,9 @@ Status for_each_part(const Plan& plan, Arenas arenas, const Visit& visit) {
       const Buffer* root = &buffer;
       while (root->parent) root = &program.buffers[root->parent];
       if (root->region != Region::Persistent) continue;
-      const std::byte* data =
-          arenas[static_cast<std::size_t>(rank)] + arena_offset(program, id, 0).count();
-      MEGA_TRY_STATUS(visit(Part{rank, &buffer, data, shard_start(plan, buffer, rank)}));
+      const Part part = part_of(plan, program, rank, id, arenas[static_cast<std::size_t>(rank)]);
+      if (part.first == part.last) continue;
+      MEGA_TRY_STATUS(visit(part));
     }
   }
   return Ok{};
@@ -43,7 +66,7 @@ Status for_each_part(const Plan& plan, Arenas arenas, const Visit& visit) {
 // Copies what of `part` lies inside the global shape; returns how many elements that is.
 std::int64_t copy_part(const Part& part, GlobalTensor& tensor) {
   const Shape& local = part.buffer->shape;
-  const auto* from = reinterpret_cast<const float*>(part.data);
+  const float* const from = reinterpret_cast<const float*>(part.data) - part.first;
   if (local.empty()) {
     tensor.data[0] = *from;
     return 1;
@@ -67,13 +90,17 @@ std::int64_t copy_part(const Part& part, GlobalTensor& tensor) {
       stride *= tensor.shape[i];
     }
     if (is_padding) continue;
-    std::copy_n(from + row * local[last], width, tensor.data.begin() + offset);
-    copied += width;
+    const std::int64_t begin = std::max(row * local[last], part.first);
+    const std::int64_t end = std::min(row * local[last] + width, part.last);
+    if (begin >= end) continue;
+    std::copy(from + begin, from + end, tensor.data.begin() + offset + begin - row * local[last]);
+    copied += end - begin;
   }
   return copied;
 }
 
-using PartKey = std::pair<std::string, std::vector<std::int64_t>>;
+// Name, start and first element: copies of one part agree in all of them.
+using PartKey = std::tuple<std::string, std::vector<std::int64_t>, std::int64_t>;
 
 }  // namespace
 
@@ -97,7 +124,8 @@ Result<std::vector<GlobalTensor>> gather(const Plan& plan, Arenas arenas, Role r
                      describe_rank(plan, part.rank) + " and " + to_string(entry.tensor.shape) +
                      " elsewhere");
     }
-    if (seen.emplace(shard.name, part.start).second) entry.filled += copy_part(part, entry.tensor);
+    if (seen.emplace(shard.name, part.start, part.first).second)
+      entry.filled += copy_part(part, entry.tensor);
     return Ok{};
   }));
   std::vector<GlobalTensor> tensors;
@@ -116,14 +144,14 @@ Status compare_replicas(const Plan& plan, Arenas arenas) {
   return for_each_part(plan, arenas, [&](const Part& part) -> Status {
     const Shard& shard = *part.buffer->shard;
     const auto [entry, is_new] =
-        first.emplace(std::pair{shard.role, PartKey{shard.name, part.start}}, part);
+        first.emplace(std::pair{shard.role, PartKey{shard.name, part.start, part.first}}, part);
     const Part& other = entry->second;
     // Where shapes differ there is no copy to compare (one part of several, the whole elsewhere).
-    if (is_new || other.buffer->shape != part.buffer->shape ||
+    if (is_new || other.buffer->shape != part.buffer->shape || other.last != part.last ||
         other.buffer->dtype != part.buffer->dtype) {
       return Ok{};
     }
-    const std::int64_t bytes = bytes_of(part.buffer->dtype, part.buffer->shape).count();
+    const std::int64_t bytes = (part.last - part.first) * size_of(part.buffer->dtype);
     if (std::memcmp(part.data, other.data, static_cast<std::size_t>(bytes)) == 0) return Ok{};
     const auto differs = std::mismatch(part.data, part.data + bytes, other.data).first - part.data;
     return failure("copies of tensor '" + shard.name + "' differ between " +

@@ -366,7 +366,7 @@ class PlanInterpreter {
 
   // ---- memory ----
   std::size_t granule(int rank, BufferId id, std::int64_t slot) const {
-    return static_cast<std::size_t>(arena_offset(program(rank), id, slot).count() / 4);
+    return static_cast<std::size_t>(arena_offset(plan_, rank, id, slot).count() / 4);
   }
   std::size_t granules(int rank, BufferId id) const {
     const Buffer& buffer = program(rank).buffers[id];
