@@ -1,6 +1,7 @@
 #include "ir/partitioned_graph.h"
 
 #include <algorithm>
+#include <numeric>
 
 namespace mega {
 namespace {
@@ -23,6 +24,12 @@ std::string home_name(Home home) {
       return "scratch";
     case Home::Scalar:
       return "scalar";
+    case Home::WeightShard:
+      return "weight shard";
+    case Home::GradientShard:
+      return "gradient shard";
+    case Home::View:
+      return "view";
   }
   return "?";
 }
@@ -98,7 +105,8 @@ std::int64_t bucket_elements(const PartitionedBlock& block, const BucketClass& b
     elements +=
         round_up(element_count(block.tensors[parameter.weight].shape), kBucketAlignmentElements);
   }
-  return elements;
+  constexpr std::int64_t kLineElements = kBufferAlignmentBytes / 4;
+  return round_up(elements, std::lcm(kBucketAlignmentElements, kLineElements * bucket.parts));
 }
 
 std::vector<BucketClass> bucket_classes(const PartitionedBlock& block) {
@@ -130,6 +138,11 @@ std::string print(const PartitionedGraph& graph) {
       text += "  " + home_name(tensor.home) + " " + tensor.name + " " + print_shape(graph, tensor);
       if (tensor.home == Home::Saved || tensor.home == Home::Scratch) {
         text += " at " + std::to_string(tensor.offset.count());
+      }
+      if (tensor.parent) {
+        text += " in " + block.tensors[tensor.parent].name;
+        text += tensor.own_part_of.empty() ? " at " + std::to_string(tensor.offset.count())
+                                           : " along " + to_string(graph.mesh, tensor.own_part_of);
       }
       text += "\n";
     }

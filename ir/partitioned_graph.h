@@ -33,6 +33,9 @@ enum class Home : std::uint8_t {
   Saved,           // slot: made by forward, read by backward
   Scratch,         // inside one run of a segment
   Scalar,          // persistent scalar of the step
+  WeightShard,     // the rank's part of a bucket of weights
+  GradientShard,   // the rank's part of a bucket of gradients
+  View,            // into LocalTensor::parent
 };
 
 struct LocalTensor {
@@ -42,7 +45,10 @@ struct LocalTensor {
   DType dtype = DType::Fp32;
   Sharding sharding;
   Home home = Home::Scratch;
-  Bytes offset;  // Saved: within the block's part of the slot; Scratch: within the scratch region
+  Bytes offset;  // Saved: within the block's part of the slot; Scratch: within the scratch region;
+                 // View: within its parent
+  TensorId parent;      // of a View
+  AxisSet own_part_of;  // of a View: it is this rank's part among the equal parts of its parent
   bool operator==(const LocalTensor&) const = default;
 };
 
@@ -63,6 +69,8 @@ struct LocalOp {
 struct BucketClass {
   AxisSet sharded;  // axes that split the parameters
   AxisSet reduce;   // axes along which gradients are addends
+  AxisSet scatter;  // of these, axes over which the optimizer's state is cut ...
+  int parts = 1;    // ... into as many parts as they have ranks
   bool weight_decay = false;
   bool is_tied = false;     // also summed over the stages that hold a copy
   bool is_shifted = false;  // see Parameter in ir/model_graph.h
@@ -80,10 +88,20 @@ struct LocalParameter {
   bool operator==(const LocalParameter&) const = default;
 };
 
+// A bucket of one block whose gradients, and at the highest level weights too, are whole in scratch
+// only; in between each rank holds its part.
+struct ShardedBucket {
+  BucketClass bucket;
+  TensorId gradients, gradient_shard;
+  TensorId weights, weight_shard;  // unset where weights are whole
+  bool operator==(const ShardedBucket&) const = default;
+};
+
 struct PartitionedBlock {
   std::string name;
   Table<TensorId, LocalTensor> tensors;
   std::vector<LocalParameter> parameters;
+  std::vector<ShardedBucket> sharded;
   std::vector<LocalOp> forward;
   std::vector<LocalOp> backward;
   TensorId input, output, input_gradient, output_gradient;
@@ -103,6 +121,8 @@ struct PartitionedGraph {
   Sharding stream_sharding;
   std::int64_t micro_batch = 0;
   double expected_rows = 0;  // of the letter c on the busiest rank, as a share of those planned
+  int zero = 0;  // how much of a bucket is cut into its parts: 1 optimizer state, 2 gradients,
+                 // 3 weights
   Table<BlockKindId, PartitionedBlock> kinds;
   std::vector<BlockKindId> chain;
   int layers = 0;
@@ -112,8 +132,10 @@ const Mesh& mesh_of(const PartitionedGraph& graph, int mesh);  // 0 or 1
 // Axes of more than one rank inside a stage.
 AxisSet within_stage(const PartitionedGraph& graph, int mesh);
 
-// A flat bucket's element count for one class over a run of blocks: each parameter starts at a
-// multiple of kBucketAlignmentElements.
+// What a block adds to the flat bucket of a class. Each parameter starts at a multiple of
+// kBucketAlignmentElements, and the whole is padded so that every part starts on a line of the
+// cache: to a multiple of lcm(64, 16 parts) elements. Per block, so that memory adds up block by
+// block.
 inline constexpr std::int64_t kBucketAlignmentElements = 64;
 std::int64_t bucket_elements(const PartitionedBlock& block, const BucketClass& bucket);
 std::vector<BucketClass> bucket_classes(const PartitionedBlock& block);  // sorted, unique

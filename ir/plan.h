@@ -36,7 +36,9 @@ using QueueId = Id<struct QueueTag>;
 
 enum class Region : std::uint8_t { Persistent, Scratch, Slot };
 
-enum class Role : std::uint8_t { Parameter, Gradient, Activation };
+// A working copy of a parameter is filled by init and from the parts that ranks hold: what is
+// kept between steps is another buffer, so nothing reads it from outside.
+enum class Role : std::uint8_t { Parameter, Gradient, Activation, WorkingCopy };
 
 // Where a buffer's elements sit in a tensor of the whole model. Dimension i is split evenly over
 // `axes[i]` of meshes[mesh]; the local size times the extent is the padded size, `global_shape`

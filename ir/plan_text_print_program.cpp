@@ -61,6 +61,9 @@ void PlanPrinter::shard(const Buffer& buffer, const Shard& shard) {
     case Role::Activation:
       put(" activation ");
       break;
+    case Role::WorkingCopy:
+      put(" copy ");
+      break;
   }
   // '=' stands for the buffer's own name: long names are most of a plan's text.
   if (shard.name == buffer.name) {

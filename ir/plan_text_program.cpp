@@ -11,6 +11,7 @@ std::optional<Role> role_named(std::string_view name) {
   if (name == "parameter") return Role::Parameter;
   if (name == "gradient") return Role::Gradient;
   if (name == "activation") return Role::Activation;
+  if (name == "copy") return Role::WorkingCopy;
   return std::nullopt;
 }
 
@@ -151,11 +152,12 @@ std::optional<int> PlanParser::of_chunk(TextCursor& line) {
 
 bool PlanParser::shard(TextCursor& line, Buffer& buffer) {
   Shard shard;
-  const auto word = line.word("'parameter', 'gradient' or 'activation'");
+  const auto word = line.word("'parameter', 'gradient', 'activation' or 'copy'");
   if (!word) return false;
   const auto role = role_named(*word);
   if (!store(shard.role, role)) {
-    return line.fail_last("unknown role " + quote(*word), "use parameter, gradient or activation");
+    return line.fail_last("unknown role " + quote(*word),
+                          "use parameter, gradient, activation or copy");
   }
   if (line.accept('=')) {
     shard.name = buffer.name;

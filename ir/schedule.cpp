@@ -31,6 +31,7 @@ std::vector<std::string> queue_labels(const ScheduleShape& shape) {
   for (int c = 0; c < colours; ++c) labels.push_back("activations_" + std::to_string(c));
   for (int c = 0; c < colours; ++c) labels.push_back("gradients_" + std::to_string(c));
   if (has_reduce_queue(shape)) labels.emplace_back("reduce");
+  if (shape.gathers_parameters) labels.emplace_back("gather");
   return labels;
 }
 
@@ -57,6 +58,8 @@ int queue_of(const ScheduleShape& shape, int rank, Work work) {
     case Work::ReduceGradients:
     case Work::ReduceTied:
       return has_reduce_queue(shape) ? 1 + 2 * colours : 0;
+    case Work::GatherParameters:
+      return 1 + 2 * colours + (has_reduce_queue(shape) ? 1 : 0);
   }
   return 0;
 }
@@ -160,6 +163,9 @@ void RankBuilder::issue_computation(const ComputeStep& step) {
 void RankBuilder::issue_all() {
   const std::vector<ComputeStep> order = order_of(shape_, group_, rank_);
   issue(Work::Prologue, -1);
+  for (int chunk = 0; shape_.gathers_parameters && chunk < shape_.vpp; ++chunk) {
+    issue(Work::GatherParameters, chunk);
+  }
   std::size_t received = 0;  // computations whose receive has been issued
   for (std::size_t i = 0; i < order.size(); ++i) {
     if (received == i) issue_receive(order[received++]);
@@ -250,6 +256,8 @@ std::optional<Issue> RankBuilder::predecessor(const Issue& issue) const {
     case Work::ReduceGradients:
       if (!has_reduce_queue(shape_)) return std::nullopt;
       return Issue{Work::Backward, issue.chunk, shape_.micro_batches - 1};
+    case Work::GatherParameters:  // both may speak to the same ranks
+      return Issue{Work::Prologue, -1, -1};
     case Work::Prologue:
     case Work::ReduceTied:
     case Work::Update:
@@ -275,11 +283,16 @@ std::vector<ScheduledInstruction> RankBuilder::instructions(std::size_t queues) 
   for (const Issue& issue : issues_) {
     ScheduledInstruction instruction{
         issue.work, queue_of(shape_, rank_, issue.work), issue.chunk, issue.micro_batch, {}};
-    if (const std::optional<Issue> before = predecessor(issue)) {
-      const int queue = queue_of(shape_, rank_, before->work);
-      const int at = index[place(*before)];
+    const auto wait_for = [&](const Issue& before) {
+      const int queue = queue_of(shape_, rank_, before.work);
+      const int at = index[place(before)];
       MEGA_CHECK(at >= 0, "an instruction waits for one that comes later");
       instruction.waits.push_back({queue, issued[static_cast<std::size_t>(queue)] - 1 - at});
+    };
+    if (const std::optional<Issue> before = predecessor(issue)) wait_for(*before);
+    // All later uses of the weights come after the first.
+    if (shape_.gathers_parameters && issue.work == Work::Forward && issue.micro_batch == 0) {
+      wait_for({Work::GatherParameters, issue.chunk, -1});
     }
     if (issue.work == Work::Update) {  // the step ends with nothing in flight
       for (std::size_t q = 1; q < queues; ++q) {
@@ -310,9 +323,9 @@ std::vector<ComputeStep> compute_order(const ScheduleShape& shape, int rank) {
 
 std::string to_string(Work work) {
   constexpr std::array kNames = {
-      "prologue",           "forward",       "backward",         "send_activation",
-      "receive_activation", "send_gradient", "receive_gradient", "reduce_gradients",
-      "reduce_tied",        "update"};
+      "prologue",         "gather_parameters",  "forward",       "backward",
+      "send_activation",  "receive_activation", "send_gradient", "receive_gradient",
+      "reduce_gradients", "reduce_tied",        "update"};
   static_assert(kNames.size() == static_cast<std::size_t>(Work::Update) + 1);
   return kNames[static_cast<std::size_t>(work)];
 }
@@ -330,6 +343,7 @@ int hop(Work work) {
     case Work::SendGradient:
       return -1;
     case Work::Prologue:
+    case Work::GatherParameters:
     case Work::Forward:
     case Work::Backward:
     case Work::ReduceGradients:

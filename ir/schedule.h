@@ -24,6 +24,7 @@ struct ScheduleShape {
   bool overlap_gradient_reduce = false;  // reduce on a queue of its own
   bool reduces_gradients = false;        // dp or anything else makes gradients partial
   bool has_tied_copies = false;          // first and last stage hold copies of one tensor
+  bool gathers_parameters = false;       // at the start of the step, on a queue of its own
   bool operator==(const ScheduleShape&) const = default;
   auto operator<=>(const ScheduleShape&) const = default;
 };
@@ -45,7 +46,8 @@ std::int64_t micro_batch_group(int pp, std::int64_t micro_batches);
 std::vector<ComputeStep> compute_order(const ScheduleShape& shape, int rank);
 
 enum class Work : std::uint8_t {
-  Prologue,  // zero the gradients, count the tokens
+  Prologue,          // zero the gradients, count the tokens
+  GatherParameters,  // of one chunk
   Forward,
   Backward,
   SendActivation,
@@ -83,7 +85,7 @@ struct Schedule {
 // How long each piece of a schedule takes, whole nanoseconds; [pipeline rank][chunk] or
 // [pipeline rank].
 struct Durations {
-  std::vector<std::vector<std::int64_t>> forward_ns, backward_ns, reduce_ns;
+  std::vector<std::vector<std::int64_t>> forward_ns, backward_ns, reduce_ns, gather_ns;
   std::vector<std::int64_t> prologue_ns, update_ns;
   std::int64_t tied_ns = 0;
   std::vector<std::int64_t> transfer_ns;  // of the edge between rank r and r + 1 (modulo pp)

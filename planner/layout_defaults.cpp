@@ -28,7 +28,7 @@ int dp_of_world(const JobSpec& job, const Strategy& s) {
 
 Overlap default_overlap(const Strategy& s) {
   Overlap overlap;
-  overlap.gradient_reduce = s.dp > 1;
+  overlap.gradient_reduce = overlap.parameter_gather = s.dp * s.cp > 1;
   overlap.pipeline = s.pp > 1;
   return overlap;
 }
@@ -57,7 +57,7 @@ Strategy filled(const JobSpec& job) {
   if (given.schedule) s.schedule = parsed(*given.schedule, schedule_named);
   s.sequence_parallel = given.sequence_parallel.value_or(s.tp > 1);
   if (given.recompute) s.recompute = parsed(*given.recompute, recompute_named);
-  s.zero = given.zero.value_or(0);
+  s.zero = given.zero.value_or(1);  // has no effect, and so becomes 0, without data ranks
   s.zero_group = given.zero_group.value_or(s.cp * s.dp);
   if (given.context) s.context = parsed(*given.context, context_named);
   s.overlap = given.overlap ? parsed(*given.overlap, overlap_named) : default_overlap(s);

@@ -147,8 +147,8 @@ bool expert_order_holds(const Facts&, const Strategy& s) {
 }
 
 bool is_built(const Facts&, const Strategy& s) {
-  return s.schedule == ScheduleKind::OneFOneB && s.recompute.layers == 0 && s.zero == 0 &&
-         !s.overlap.parameter_gather && !s.overlap.tensor && !s.overlap.expert;
+  return s.schedule == ScheduleKind::OneFOneB && s.recompute.layers == 0 && !s.overlap.tensor &&
+         !s.overlap.expert;
 }
 
 constexpr std::array kRules = {
@@ -313,11 +313,15 @@ Errors rule_errors(const JobSpec& job, const Strategy& strategy) {
 Strategy normalised(Strategy s) {
   const bool has_replicas = s.dp * s.cp > 1;
   if (s.tp == 1) s.sequence_parallel = false;
+  if (!has_replicas || (s.cp == 1 && s.zero_group == 1)) s.zero = 0;
   if (s.zero == 0) s.zero_group = 1;
   if (s.cp == 1) s.context = ContextKind::Ring;
-  // Beside backward, a reduction would race with the moves of rows among the same ranks.
-  if (!has_replicas || s.ep * s.etp > 1) s.overlap.gradient_reduce = false;
-  if (!has_replicas || s.zero == 0) s.overlap.parameter_gather = false;
+  // Beside backward, a reduction would race with the moves of rows among the same ranks, and so
+  // would a gather beside the forward of another chunk.
+  const bool moves_rows = s.ep * s.etp > 1;
+  if (!has_replicas || moves_rows) s.overlap.gradient_reduce = false;
+  // Zero 3 gathers inside forward and backward.
+  if (moves_rows || s.zero == 0 || s.zero == 3) s.overlap.parameter_gather = false;
   if (s.tp == 1) s.overlap.tensor = false;
   if (s.pp == 1) s.overlap.pipeline = false;
   if (s.ep == 1) s.overlap.expert = false;

@@ -281,11 +281,10 @@ RuleResult not_built(const Facts& facts) {
   };
   refuse("schedule", s.schedule != built.schedule, to_string(s.schedule), "1f1b");
   refuse("recompute", s.recompute.layers != 0, to_string(s.recompute), "full");
-  refuse("zero", s.zero != 0, number(s.zero), "0");
   Overlap later = s.overlap;
-  later.gradient_reduce = later.pipeline = false;
+  later.gradient_reduce = later.parameter_gather = later.pipeline = false;
   Overlap known = s.overlap;
-  known.parameter_gather = known.tensor = known.expert = false;
+  known.tensor = known.expert = false;
   refuse("overlap", later != Overlap(), join(names(later), "+"),
          "[" + join(names(known), ", ") + "]");
   result.message = join(wrong, ", ") + (wrong.size() == 1 ? " is" : " are") + " not built yet";

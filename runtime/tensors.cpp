@@ -51,7 +51,7 @@ Status for_each_part(const Plan& plan, Arenas arenas, const Visit& visit) {
     for (std::size_t i = 0; i < program.buffers.size(); ++i) {
       const BufferId id{static_cast<std::int32_t>(i)};
       const Buffer& buffer = program.buffers[id];
-      if (!buffer.shard) continue;
+      if (!buffer.shard || buffer.shard->role == Role::WorkingCopy) continue;
       const Buffer* root = &buffer;
       while (root->parent) root = &program.buffers[root->parent];
       if (root->region != Region::Persistent) continue;

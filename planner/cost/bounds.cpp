@@ -19,12 +19,15 @@ bool has_one_chunk(const Strategy& strategy) {
   return strategy.pp * strategy.vpp == 1;
 }
 
-std::int64_t elements_of(const BlockCost& block, bool without_tied) {
-  std::int64_t elements = 0;
+// What the parameters of a block take between steps.
+Bytes parameter_bytes(const BlockCosts& blocks, const BlockCost& block, int states,
+                      bool without_tied) {
+  Bytes bytes;
   for (const auto& [bucket, count] : block.buckets) {
-    if (!(without_tied && bucket.is_tied)) elements += count;
+    if (without_tied && bucket.is_tied) continue;
+    bytes += bucket_bytes(blocks.graph.zero, states, bucket, count);
   }
-  return elements;
+  return bytes;
 }
 
 // Of one micro-batch; FLOPs of any unit without a cluster, as only ratios matter then.
@@ -58,10 +61,10 @@ StageLines time_lines(const BlockCosts& blocks, const Strategy& strategy, const 
 void add_memory(Costs& costs, const Strategy& strategy, StageLines& lines) {
   const BlockCosts& blocks = costs.blocks(strategy);
   const auto& slots = costs.slots(schedule_shape(costs, strategy));
-  const std::int64_t per_element = 4 * (2 + optimizer_states(costs.job().training.optimizer));
+  const int states = optimizer_states(costs.job().training.optimizer);
   const Bytes stream = stream_bytes(blocks.graph);
   const auto parameters = [&](const BlockCost& block, bool without_tied) {
-    return Bytes(per_element * elements_of(block, without_tied));
+    return parameter_bytes(blocks, block, states, without_tied);
   };
   for (std::size_t k = 0; k < lines.layer_scratch.size(); ++k) {
     lines.layer_scratch[k] = blocks.kinds[blocks.layer_kinds[k]].scratch;
@@ -108,33 +111,43 @@ std::int64_t least_layer_ns(const BlockCosts& blocks, const TimeOf& time) {
   return ns;
 }
 
-// What reducing a block's gradients adds at least to a step of the rank that holds it: latencies
-// are left out, and the rounding of each piece is given away.
-class LeastReduction {
+// What reducing a block's gradients and gathering its weights adds at least to a step of the rank
+// that holds it: latencies are left out, and the rounding of each piece is given away.
+class LeastTravel {
  public:
-  LeastReduction(Costs& costs, const Strategy& strategy, const Mesh& mesh)
+  LeastTravel(Costs& costs, const Strategy& strategy, const Mesh& mesh)
       : costs_(costs),
         mesh_(mesh),
         experts_(expert_mesh(strategy)),
-        is_hidden_(schedule_shape(costs, strategy).overlap_gradient_reduce) {}
+        zero_(costs.blocks(strategy).graph.zero),
+        shape_(schedule_shape(costs, strategy)) {}
 
-  std::int64_t operator()(const BlockCost& block) const {
+  std::int64_t reduction(const BlockCost& block) const {
+    return shape_.overlap_gradient_reduce ? 0 : sum(block, reduce_ns);
+  }
+  std::int64_t gather(const BlockCost& block) const {
+    return shape_.gathers_parameters ? 0 : sum(block, gather_ns);
+  }
+
+ private:
+  template <class TimeOf>
+  std::int64_t sum(const BlockCost& block, const TimeOf& time) const {
     std::int64_t ns = 0;
-    if (is_hidden_) return ns;
     for (const auto& [bucket, elements] : block.buckets) {
       const Mesh& mesh = bucket.mesh == 0 ? mesh_ : experts_;
-      const std::int64_t own = reduce_ns(costs_, mesh, bucket.reduce, elements) -
-                               reduce_ns(costs_, mesh, bucket.reduce, 0);
-      ns += std::max<std::int64_t>(own - 1, 0);
+      const std::int64_t own =
+          time(costs_, mesh, zero_, bucket, elements) - time(costs_, mesh, zero_, bucket, 0);
+      // Up to two collectives, each rounded.
+      ns += std::max<std::int64_t>(own - 2, 0);
     }
     return ns;
   }
 
- private:
   Costs& costs_;
   const Mesh& mesh_;
   Mesh experts_;
-  bool is_hidden_;
+  int zero_;
+  ScheduleShape shape_;
 };
 
 // One micro-batch's way through all stages and back, transfers included.
@@ -172,22 +185,24 @@ std::int64_t steady_ns(Costs& costs, const Strategy& strategy, std::int64_t m) {
 std::int64_t least_step_ns(Costs& costs, const Strategy& strategy) {
   const BlockCosts& blocks = costs.blocks(strategy);
   const Mesh mesh = place(costs.graph(), strategy).mesh;
-  const LeastReduction reduce(costs, strategy, mesh);
+  const LeastTravel travel(costs, strategy, mesh);
+  const auto reduce = [&](const BlockCost& block) { return travel.reduction(block); };
+  const auto update = [&](const BlockCost& block) {
+    return block.update_ns + travel.gather(block);
+  };
   const std::int64_t m = micro_batches(strategy, costs.job().training.global_batch);
   const bool one_chunk = has_one_chunk(strategy);
   // All that the busiest rank has to do.
   const StageLines lines = time_lines(blocks, strategy, [&](const BlockCost& block) {
     const std::int64_t step = m * time_of(costs, block);
     if (one_chunk && &block == &blocks.head()) return step;  // its tied tensor is the embedding's
-    return step + block.zero_ns + reduce(block) + block.update_ns;
+    return step + block.zero_ns + reduce(block) + update(block);
   });
   // The first micro-batch's way, the steady state, what any rank then has left, an update.
   std::int64_t fill = path_ns(costs, strategy);
   if (strategy.vpp == 1) fill += steady_ns(costs, strategy, m);
   fill += strategy.vpp * least_layer_ns(blocks, reduce);
-  const std::int64_t updates =
-      layers_ns(blocks, [](const BlockCost& block) { return block.update_ns; });
-  fill += (blocks.embedding().update_ns + updates) / strategy.pp;
+  fill += (update(blocks.embedding()) + layers_ns(blocks, update)) / strategy.pp;
   return std::max(least_time(lines), fill) + metrics_ns(costs, mesh, metrics_count(blocks.graph));
 }
 

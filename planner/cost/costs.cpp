@@ -14,9 +14,9 @@
 namespace mega::planner {
 namespace {
 
-// The strategies whose blocks cost the same share this one. Only whether there is data
-// parallelism matters to a block, not its degree, and stages don't at all, as long as the tensor
-// groups stay where they are: innermost.
+// The strategies whose blocks cost the same share this one. Without zero only whether there is
+// data parallelism matters to a block, not its degree, and stages don't at all, as long as the
+// tensor groups stay where they are: innermost.
 Strategy key_of(const Strategy& strategy) {
   Strategy key = strategy;
   key.vpp = 1;
@@ -25,8 +25,9 @@ Strategy key_of(const Strategy& strategy) {
   key.overlap = {};
   if (strategy.rank_order.starts_with("tp-cp")) {
     key.pp = 1;
-    // Experts need all the ranks of a stage.
-    if (strategy.ep * strategy.etp == 1) key.dp = std::min(strategy.dp, 2);
+    // Experts need all the ranks of a stage; how finely buckets are cut matters to their padding
+    // and to what travels inside a block.
+    if (strategy.ep * strategy.etp == 1 && strategy.zero == 0) key.dp = std::min(strategy.dp, 2);
   }
   return key;
 }
@@ -92,38 +93,55 @@ BlockCost Costs::cost_of(const PartitionedGraph& graph, const PartitionedBlock& 
     }
     return result;
   };
-  const auto add = [&](const LocalOp& op, std::int64_t& all_ns, std::int64_t& tensor_ns,
-                       std::int64_t& expert_ns) {
+  const auto is_of_bucket = [&](const LocalOp& op) {
+    return block.tensors[op.inputs[0]].home == Home::WeightShard ||
+           !block.tensors[op.outputs[0]].own_part_of.empty();
+  };
+  struct Direction {
+    std::int64_t BlockCost::*all;
+    std::int64_t BlockCost::*tensor;
+    std::int64_t BlockCost::*expert;
+    std::int64_t BlockCost::*data;
+  };
+  const auto add = [&](const LocalOp& op, const Direction& to) {
     if (is_collective(op.kind)) {
       const std::int64_t ns = collective_of(graph, block, op);
-      all_ns += ns;
+      cost.*to.all += ns;
       const bool is_context = op.group->mesh == 0 && op.group->along == graph.sequence;
-      (is_context ? cost.context_ns : op.group->mesh == 0 ? tensor_ns : expert_ns) += ns;
+      cost.*(is_of_bucket(op)      ? to.data
+             : is_context          ? &BlockCost::context_ns
+             : op.group->mesh == 0 ? to.tensor
+                                   : to.expert) += ns;
       return;
     }
     const OpShape shape{op.kind, op.index, shapes(op.inputs), shapes(op.outputs), op.attributes};
     cost.flops += op_flops(shape).count();
     if (!job_.cluster) return;
     const std::int64_t ns = op_ns(job_.cluster->gpu, job_.training.precision, shape);
-    all_ns += ns;
+    cost.*to.all += ns;
     if (op.is_recomputed) cost.recompute_ns += ns;
   };
   for (const LocalOp& op : block.forward) {
-    add(op, cost.forward_ns, cost.forward_tensor_ns, cost.forward_expert_ns);
+    add(op, {&BlockCost::forward_ns, &BlockCost::forward_tensor_ns, &BlockCost::forward_expert_ns,
+             &BlockCost::forward_data_ns});
   }
   for (const LocalOp& op : block.backward) {
-    add(op, cost.backward_ns, cost.backward_tensor_ns, cost.backward_expert_ns);
+    add(op, {&BlockCost::backward_ns, &BlockCost::backward_tensor_ns,
+             &BlockCost::backward_expert_ns, &BlockCost::backward_data_ns});
   }
   cost.slot = block.saved + (block.input ? stream_bytes(graph) : Bytes());
   cost.scratch = std::max(block.forward_scratch, block.backward_scratch);
   for (const BucketClass& bucket : bucket_classes(block)) {
     const std::int64_t n = bucket_elements(block, bucket);
     cost.buckets.emplace_back(bucket, n);
-    cost.zero_ns += floor_of(zero_ns(*this, n), zero_ns(*this, 0));
+    const BucketShare share = share_of(graph.zero, bucket, n);
+    cost.zero_ns += floor_of(zero_ns(*this, share.gradients), zero_ns(*this, 0));
     if (bucket.is_shifted) continue;
-    cost.update_ns += floor_of(optimizer_ns(*this, n), optimizer_ns(*this, 0));
+    cost.update_ns += floor_of(optimizer_ns(*this, share.state), optimizer_ns(*this, 0));
     // Of a tied tensor only one copy counts into the norm.
-    if (!bucket.is_tied) cost.update_ns += floor_of(norm_ns(*this, n), norm_ns(*this, 0));
+    if (!bucket.is_tied) {
+      cost.update_ns += floor_of(norm_ns(*this, share.state), norm_ns(*this, 0));
+    }
   }
   for (const LocalParameter& parameter : block.parameters) {
     if (!parameter.bucket.is_shifted) continue;
@@ -137,6 +155,7 @@ BlockCost Costs::cost_of(const PartitionedGraph& graph, const PartitionedBlock& 
 const std::vector<std::vector<int>>& Costs::slots(const ScheduleShape& shape) {
   ScheduleShape key = shape;  // reductions take no slot
   key.overlap_gradient_reduce = key.reduces_gradients = key.has_tied_copies = false;
+  key.gathers_parameters = false;
   const auto found = slots_.find(key);
   if (found != slots_.end()) return found->second;
   return slots_.emplace(key, slot_counts(key)).first->second;
@@ -182,8 +201,12 @@ ScheduleShape schedule_shape(Costs& costs, const Strategy& strategy) {
   shape.overlap_pipeline = strategy.overlap.pipeline && strategy.pp > 1;
   for (const BlockCost& block : blocks.kinds) {
     for (const auto& [bucket, elements] : block.buckets) {
-      const bool is_early = !bucket.reduce.empty() && !is_reduced_in_update(blocks.graph, bucket);
+      const int zero = blocks.graph.zero;
+      const bool is_early = !reductions_of(zero, bucket, elements).empty() &&
+                            !is_reduced_in_update(blocks.graph, bucket);
       if (is_early) shape.reduces_gradients = true;
+      const bool is_gathered = !gathers_of(zero, bucket, elements).empty();
+      if (is_gathered && strategy.overlap.parameter_gather) shape.gathers_parameters = true;
       if (bucket.is_tied && strategy.pp > 1) shape.has_tied_copies = true;
     }
   }

@@ -21,10 +21,12 @@ namespace mega::planner {
 
 // One block on one rank, one micro-batch.
 struct BlockCost {
-  std::int64_t forward_ns = 0, backward_ns = 0;                // all ops
-  std::int64_t forward_tensor_ns = 0, backward_tensor_ns = 0;  // of these, collectives
-  std::int64_t forward_expert_ns = 0, backward_expert_ns = 0;  // of these, moves of rows
-  std::int64_t context_ns = 0;    // collectives that move parts of the sequence, both directions
+  std::int64_t forward_ns = 0, backward_ns = 0;  // all ops
+  // Of these, collectives: of activations, moves of rows, buckets of weights and gradients.
+  std::int64_t forward_tensor_ns = 0, backward_tensor_ns = 0;
+  std::int64_t forward_expert_ns = 0, backward_expert_ns = 0;
+  std::int64_t forward_data_ns = 0, backward_data_ns = 0;
+  std::int64_t context_ns = 0;    // moves of parts of the sequence, both directions
   std::int64_t recompute_ns = 0;  // of backward's ops, forward ops done again
   double flops = 0;               // forward and backward
   Bytes slot;                     // what it adds to a slot: its input stream and what it saves

@@ -53,7 +53,7 @@ class StepWork {
 
   // Gradients and metrics.
   std::int64_t zeros_ns(int rank) const {
-    return zero_ns(costs_, layout(rank).bucket_elements) + zero_ns(costs_, 2 * metrics());
+    return zero_ns(costs_, layout(rank).elements.gradients) + zero_ns(costs_, 2 * metrics());
   }
 
   // The last stage counts the tokens.
@@ -70,9 +70,9 @@ class StepWork {
   std::int64_t reduce_ns(int rank, int chunk) const {
     std::int64_t ns = 0;
     for (const BucketLayout& bucket : layout(rank).buckets) {
-      if (bucket.chunk != chunk || bucket.bucket.reduce.empty()) continue;
-      if (is_reduced_in_update(parts_.blocks.graph, bucket.bucket)) continue;
-      ns += bucket_ns(bucket);
+      if (bucket.chunk == chunk && !is_reduced_in_update(graph(), bucket.bucket)) {
+        ns += reduce_ns(bucket);
+      }
     }
     return ns;
   }
@@ -80,33 +80,48 @@ class StepWork {
   std::int64_t tied_ns() const {
     if (!parts_.shape.has_tied_copies) return 0;
     std::int64_t ns = 0;
-    Group ends = along(parts_.blocks.graph.pipeline);
+    Group ends = along(graph().pipeline);
     ends.only = {0, last_};
     for (const BucketLayout& bucket : layout(0).buckets) {
       if (!bucket.bucket.is_tied) continue;
-      ns += costs_.collective_ns(OpKind::AllReduce, Bytes(4 * bucket.elements), parts_.mesh, ends);
+      const Bytes bytes(4 * share(bucket).state);
+      ns += costs_.collective_ns(OpKind::AllReduce, bytes, parts_.mesh, ends);
     }
     return ns;
   }
 
-  // Of the update: gradients that are not reduced beside backward.
-  std::int64_t late_reduce_ns(int rank) const {
+  // Of the weights of one chunk, at one end of the step or the other.
+  std::int64_t gather_ns(int rank, int chunk) const {
     std::int64_t ns = 0;
     for (const BucketLayout& bucket : layout(rank).buckets) {
-      if (!is_reduced_in_update(parts_.blocks.graph, bucket.bucket)) continue;
-      ns += bucket_ns(bucket);
+      if (bucket.chunk != chunk) continue;
+      ns += mega::planner::gather_ns(costs_, mesh_of(bucket), graph().zero, bucket.bucket,
+                                     bucket.elements);
     }
     return ns;
   }
 
-  // Late reductions, norm of the gradients, metrics summed over the world, optimizer.
+  // Of the update: gradients that are not reduced beside backward, weights that are not gathered
+  // beside forward.
+  std::int64_t late_ns(int rank) const {
+    std::int64_t ns = 0;
+    for (const BucketLayout& bucket : layout(rank).buckets) {
+      if (is_reduced_in_update(graph(), bucket.bucket)) ns += reduce_ns(bucket);
+    }
+    const int chunks = static_cast<int>(layout(rank).chunks.size());
+    for (int c = 0; c < chunks && !parts_.shape.gathers_parameters; ++c) ns += gather_ns(rank, c);
+    return ns;
+  }
+
+  // What is late, norm of the gradients, metrics summed over the world, optimizer.
   std::int64_t update_ns(int rank) const {
-    std::int64_t ns = late_reduce_ns(rank);
+    std::int64_t ns = late_ns(rank);
     for (const BucketLayout& bucket : layout(rank).buckets) {
       if (bucket.bucket.is_shifted) continue;
       const bool is_second_copy = bucket.bucket.is_tied && last_ > 0 && rank == last_;
-      if (!is_second_copy) ns += norm_ns(costs_, bucket.elements);
-      ns += optimizer_ns(costs_, bucket.elements);
+      const std::int64_t part = share(bucket).state;
+      if (!is_second_copy) ns += norm_ns(costs_, part);
+      ns += optimizer_ns(costs_, part);
     }
     for (const ChunkLayout& chunk : layout(rank).chunks) {
       ns += sum(parts_.blocks, chunk.blocks, &BlockCost::shift_ns);
@@ -116,11 +131,17 @@ class StepWork {
   }
 
  private:
-  std::int64_t metrics() const { return metrics_count(parts_.blocks.graph); }
-  std::int64_t bucket_ns(const BucketLayout& layout) const {
-    const BucketClass& bucket = layout.bucket;
-    const Mesh& mesh = bucket.mesh == 0 ? parts_.mesh : parts_.experts;
-    return mega::planner::reduce_ns(costs_, mesh, bucket.reduce, layout.elements);
+  std::int64_t metrics() const { return metrics_count(graph()); }
+  const PartitionedGraph& graph() const { return parts_.blocks.graph; }
+  const Mesh& mesh_of(const BucketLayout& bucket) const {
+    return bucket.bucket.mesh == 0 ? parts_.mesh : parts_.experts;
+  }
+  BucketShare share(const BucketLayout& bucket) const {
+    return share_of(graph().zero, bucket.bucket, bucket.elements);
+  }
+  std::int64_t reduce_ns(const BucketLayout& bucket) const {
+    return mega::planner::reduce_ns(costs_, mesh_of(bucket), graph().zero, bucket.bucket,
+                                    bucket.elements);
   }
   const RankLayout& layout(int rank) const { return parts_.ranks[static_cast<std::size_t>(rank)]; }
 
@@ -154,10 +175,12 @@ Durations durations(Costs& costs, const Parts& parts) {
     auto& forward = result.forward_ns.emplace_back();
     auto& backward = result.backward_ns.emplace_back();
     auto& reduce = result.reduce_ns.emplace_back();
+    auto& gather = result.gather_ns.emplace_back();
     for (const ChunkLayout& chunk : parts.ranks[r].chunks) {
       forward.push_back(sum(parts.blocks, chunk.blocks, &BlockCost::forward_ns));
       backward.push_back(sum(parts.blocks, chunk.blocks, &BlockCost::backward_ns));
       reduce.push_back(work.reduce_ns(rank, static_cast<int>(reduce.size())));
+      gather.push_back(work.gather_ns(rank, static_cast<int>(gather.size())));
     }
     result.prologue_ns.push_back(work.zeros_ns(rank) + work.count_ns(rank));
     result.update_ns.push_back(work.update_ns(rank));
@@ -178,19 +201,22 @@ TimeTerms terms_of(Costs& costs, const Parts& parts, const Durations& durations,
     const std::int64_t expert = sum(parts.blocks, blocks, &BlockCost::forward_expert_ns) +
                                 sum(parts.blocks, blocks, &BlockCost::backward_expert_ns);
     const std::int64_t again = sum(parts.blocks, blocks, &BlockCost::recompute_ns);
+    const std::int64_t data = sum(parts.blocks, blocks, &BlockCost::forward_data_ns) +
+                              sum(parts.blocks, blocks, &BlockCost::backward_data_ns);
     terms.exposed_tp_ns += m * tensor;
     const std::int64_t context = sum(parts.blocks, blocks, &BlockCost::context_ns);
     terms.exposed_ep_ns += m * expert;
     terms.exposed_cp_ns += m * context;
+    terms.exposed_dp_ns += m * data;
     terms.recompute_ns += m * again;
     terms.compute_ns += m * (durations.forward_ns[rank][c] + durations.backward_ns[rank][c] -
-                             tensor - expert - context - again);
+                             tensor - expert - context - data - again);
     if (!parts.shape.overlap_gradient_reduce) terms.exposed_dp_ns += durations.reduce_ns[rank][c];
   }
   const bool is_end = rank == 0 || rank + 1 == parts.ranks.size();
   if (is_end && !parts.shape.overlap_gradient_reduce) terms.exposed_dp_ns += durations.tied_ns;
   const StepWork work(costs, parts);
-  const std::int64_t late = work.late_reduce_ns(static_cast<int>(rank));
+  const std::int64_t late = work.late_ns(static_cast<int>(rank));
   terms.exposed_dp_ns += late;
   terms.other_ns = work.count_ns(static_cast<int>(rank));
   terms.optimizer_ns =

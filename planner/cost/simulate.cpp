@@ -36,6 +36,8 @@ class DurationIndex {
         return 3 * chunks + 2 * pp_ + (rank + pp_ - 1) % pp_;
       case Work::ReduceTied:
         return 3 * chunks + 3 * pp_;
+      case Work::GatherParameters:
+        return 3 * chunks + 3 * pp_ + 1 + chunk;
     }
     return EventGraph::kNoTime;
   }
@@ -57,6 +59,7 @@ std::vector<std::int64_t> flat(const Durations& durations) {
   append(durations.update_ns);
   append(durations.transfer_ns);
   all.push_back(durations.tied_ns);
+  for (const auto& rank : durations.gather_ns) append(rank);
   return all;
 }
 

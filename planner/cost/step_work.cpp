@@ -4,8 +4,21 @@
 #include <vector>
 
 #include "planner/lower/assign_memory.h"
+#include "planner/lower/buckets.h"
 
 namespace mega::planner {
+
+namespace {
+
+std::int64_t sum_ns(Costs& costs, const Mesh& mesh, const std::vector<BucketCollective>& all) {
+  std::int64_t ns = 0;
+  for (const BucketCollective& each : all) {
+    ns += costs.collective_ns(each.kind, Bytes(4 * each.elements), mesh, along(each.along));
+  }
+  return ns;
+}
+
+}  // namespace
 
 Group along(AxisSet axes) {
   return {.mesh = 0, .along = axes, .only = {}};
@@ -33,9 +46,14 @@ std::int64_t optimizer_ns(const Costs& costs, std::int64_t elements) {
                           {{elements}, {}}, outputs, attributes);
 }
 
-std::int64_t reduce_ns(Costs& costs, const Mesh& mesh, AxisSet axes, std::int64_t elements) {
-  if (axes.empty()) return 0;
-  return costs.collective_ns(OpKind::AllReduce, Bytes(4 * elements), mesh, along(axes));
+std::int64_t reduce_ns(Costs& costs, const Mesh& mesh, int zero, const BucketClass& bucket,
+                       std::int64_t elements) {
+  return sum_ns(costs, mesh, reductions_of(zero, bucket, elements));
+}
+
+std::int64_t gather_ns(Costs& costs, const Mesh& mesh, int zero, const BucketClass& bucket,
+                       std::int64_t elements) {
+  return sum_ns(costs, mesh, gathers_of(zero, bucket, elements));
 }
 
 std::int64_t metrics_ns(Costs& costs, const Mesh& mesh, std::int64_t count) {

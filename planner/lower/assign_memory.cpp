@@ -1,9 +1,11 @@
 #include "planner/lower/assign_memory.h"
 
 #include <algorithm>
-#include <set>
+#include <map>
+#include <utility>
 
 #include "ir/base/check.h"
+#include "planner/lower/shard_parameters.h"
 
 namespace mega::planner {
 namespace {
@@ -28,6 +30,30 @@ ChunkLayout lay_out_chunk(const PartitionedGraph& graph, BlockRange blocks) {
   offset += stream;
   chunk.slot_bytes = offset;
   return chunk;
+}
+
+// Blocks share the buckets of a class, but for those whose gradients are whole for one block only.
+void add_buckets(const PartitionedGraph& graph, BlockRange blocks, int chunk, RankLayout& layout) {
+  const int last_block = static_cast<int>(graph.chain.size()) - 1;
+  const int end = blocks.first + blocks.count;
+  // A tied tensor whose two uses share a chunk has one copy: the embedding's.
+  const bool is_whole_model = blocks.first == 0 && end == last_block + 1;
+  std::map<std::pair<int, BucketClass>, std::int64_t> elements;  // by block, then class
+  for (int i = blocks.first; i < end; ++i) {
+    const PartitionedBlock& block = block_at(graph, i);
+    for (const BucketClass& bucket : bucket_classes(block)) {
+      if (is_whole_model && bucket.is_tied && i == last_block) continue;
+      const int own = splits_gradients(graph.zero, bucket) ? i : -1;
+      elements[{own, bucket}] += bucket_elements(block, bucket);
+    }
+  }
+  for (const auto& [key, count] : elements) {
+    layout.buckets.push_back({chunk, key.first, key.second, count});
+    const BucketShare share = share_of(graph.zero, key.second, count);
+    layout.elements.weights += share.weights;
+    layout.elements.gradients += share.gradients;
+    layout.elements.state += share.state;
+  }
 }
 
 }  // namespace
@@ -67,51 +93,39 @@ int optimizer_states(const OptimizerSpec& optimizer) {
   return optimizer.momentum > 0 ? 1 : 0;
 }
 
-bool is_reduced_in_update(const PartitionedGraph& graph, const BucketClass& bucket) {
-  if (bucket.mesh != 0) return false;                  // then nothing is reduced beside backward
-  const AxisSet data = graph.stream_sharding.axes[1];  // those that split the micro-batch
-  return !data.contains(bucket.reduce);
-}
-
 RankLayout lay_out_rank(const PartitionedGraph& graph, const std::vector<BlockRange>& chunks,
                         int optimizer_states) {
   RankLayout layout;
   layout.states = optimizer_states;
-  const int last_block = static_cast<int>(graph.chain.size()) - 1;
   for (std::size_t c = 0; c < chunks.size(); ++c) {
     layout.chunks.push_back(lay_out_chunk(graph, chunks[c]));
     const int end = chunks[c].first + chunks[c].count;
-    std::set<BucketClass> classes;
     for (int i = chunks[c].first; i < end; ++i) {
       const PartitionedBlock& block = block_at(graph, i);
       layout.scratch = std::max({layout.scratch, block.forward_scratch, block.backward_scratch});
-      for (const BucketClass& bucket : bucket_classes(block)) classes.insert(bucket);
     }
-    // A tied tensor whose two uses share a chunk has one copy: the embedding's.
-    const bool is_whole_model = chunks[c].first == 0 && end == last_block + 1;
-    for (const BucketClass& bucket : classes) {
-      std::int64_t elements = 0;
-      for (int i = chunks[c].first; i < end; ++i) {
-        if (is_whole_model && bucket.is_tied && i == last_block) continue;
-        elements += bucket_elements(block_at(graph, i), bucket);
-      }
-      layout.buckets.push_back({static_cast<int>(c), bucket, elements});
-      layout.bucket_elements += elements;
-    }
+    add_buckets(graph, chunks[c], static_cast<int>(c), layout);
   }
   return layout;
 }
 
+Bytes bucket_bytes(int zero, int states, const BucketClass& bucket, std::int64_t elements) {
+  const BucketShare share = share_of(zero, bucket, elements);
+  return Bytes(4 * (share.weights + share.gradients + states * share.state));
+}
+
 Bytes persistent_bytes(const RankLayout& layout) {
-  return Bytes(kScalarBytes + 4 * layout.bucket_elements * (2 + layout.states));
+  const BucketShare& share = layout.elements;
+  return Bytes(kScalarBytes + 4 * (share.weights + share.gradients + layout.states * share.state));
 }
 
 StageMemory stage_memory(const RankLayout& layout, const std::vector<int>& slots, int stage) {
   MEGA_CHECK(slots.size() == layout.chunks.size(), "slot counts of another stage");
   StageMemory memory;
   memory.stage = stage;
-  memory.parameters = memory.gradients = Bytes(4 * layout.bucket_elements);
-  memory.optimizer = memory.parameters * layout.states;
+  memory.parameters = Bytes(4 * layout.elements.weights);
+  memory.gradients = Bytes(4 * layout.elements.gradients);
+  memory.optimizer = Bytes(4 * layout.elements.state * layout.states);
   memory.temporary = layout.scratch;
   for (std::size_t c = 0; c < slots.size(); ++c) {
     memory.activations += layout.chunks[c].slot_bytes * slots[c];

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "ir/partitioned_graph.h"
+#include "planner/lower/buckets.h"
 #include "planner/spec/job_spec.h"
 #include "planner/strategy.h"
 
@@ -29,13 +30,6 @@ std::vector<BlockRange> cut_blocks(const std::vector<int>& stages);
 // Of the chunks of pipeline rank `rank`: virtual stages rank, rank + pp, ...
 std::vector<BlockRange> chunks_of_rank(const std::vector<int>& stages, int pp, int rank);
 
-struct BucketLayout {
-  int chunk = 0;
-  BucketClass bucket;
-  std::int64_t elements = 0;  // a multiple of kBucketAlignmentElements
-  bool operator==(const BucketLayout&) const = default;
-};
-
 struct ChunkLayout {
   BlockRange blocks;
   std::vector<Bytes> block_offset;  // in the slot: of each block's input stream, then its saved
@@ -48,8 +42,8 @@ struct ChunkLayout {
 // Persistent region, in this order: scalars, gradients, weights, optimizer state.
 struct RankLayout {
   std::vector<ChunkLayout> chunks;
-  std::vector<BucketLayout> buckets;  // by chunk, then class
-  std::int64_t bucket_elements = 0;   // of all
+  std::vector<BucketLayout> buckets;  // by chunk, block and class
+  BucketShare elements;               // of all
   int states = 0;                     // optimizer states per element: AdamW 2, SGD 0 or 1
   Bytes scratch;
   bool operator==(const RankLayout&) const = default;
@@ -65,15 +59,12 @@ std::int64_t metrics_count(const PartitionedGraph& graph);  // 2 or 3
 
 int optimizer_states(const OptimizerSpec& optimizer);
 
-// Gradients that are addends along more than the data axes (norms under sequence parallelism,
-// replicated kv heads) are reduced at the start of the update: a reduction beside backward, on a
-// queue of its own, would race with backward's collectives among the same ranks.
-bool is_reduced_in_update(const PartitionedGraph& graph, const BucketClass& bucket);
-
 RankLayout lay_out_rank(const PartitionedGraph& graph, const std::vector<BlockRange>& chunks,
                         int optimizer_states);
 
 Bytes persistent_bytes(const RankLayout& layout);
+// Of them what a bucket of so many elements takes.
+Bytes bucket_bytes(int zero, int states, const BucketClass& bucket, std::int64_t elements);
 
 // The parts of one rank's arena with `slots[chunk]` copies of each slot; they add up to it.
 StageMemory stage_memory(const RankLayout& layout, const std::vector<int>& slots, int stage);

@@ -12,7 +12,7 @@ namespace {
 // Segments of one program by the work that runs them.
 struct Segments {
   SegmentId begin, tied, update;
-  std::vector<SegmentId> forward, backward, reduce;  // per chunk
+  std::vector<SegmentId> forward, backward, reduce, gather;  // per chunk
 };
 
 SegmentId segment_of(const Segments& segments, const ScheduledInstruction& instruction) {
@@ -26,6 +26,8 @@ SegmentId segment_of(const Segments& segments, const ScheduledInstruction& instr
       return segments.backward[chunk];
     case Work::ReduceGradients:
       return segments.reduce[chunk];
+    case Work::GatherParameters:
+      return segments.gather[chunk];
     case Work::ReduceTied:
       return segments.tied;
     case Work::Update:
@@ -89,6 +91,7 @@ Program emit_program(const JobSpec& job, const PartitionedGraph& graph, const St
   const RankLayout layout = lay_out_rank(graph, chunks_of_rank(strategy.stages, strategy.pp, rank),
                                          optimizer_states(job.training.optimizer));
   ProgramBuilder builder(job, graph, layout, rank, strategy.pp);
+  if (schedule.shape.gathers_parameters) builder.gather_at_start();
   builder.add_buffers();
   for (std::size_t c = 0; c < layout.chunks.size(); ++c) {
     builder.program().chunks[c].slot_count = schedule.slots[r][c];
@@ -102,6 +105,9 @@ Program emit_program(const JobSpec& job, const PartitionedGraph& graph, const St
     const int chunk = static_cast<int>(c);
     segments.forward.push_back(builder.add_forward(chunk, durations.forward_ns[r][c]));
     segments.backward.push_back(builder.add_backward(chunk, durations.backward_ns[r][c]));
+    if (schedule.shape.gathers_parameters) {
+      segments.gather.push_back(builder.add_gather(chunk, durations.gather_ns[r][c]));
+    }
     if (schedule.shape.reduces_gradients) {
       segments.reduce.push_back(builder.add_reduce(chunk, durations.reduce_ns[r][c]));
     }

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <numeric>
 #include <string_view>
 
 #include "ir/base/check.h"
@@ -30,10 +31,16 @@ AxisSet all_of(const Placement& placement) {
 Mesh expert_mesh(const Strategy& strategy) {
   Mesh mesh;
   mesh.name = "expert";
-  const int inner = strategy.ep * strategy.etp;
+  const int edp = strategy.dp * strategy.cp * strategy.tp / (strategy.ep * strategy.etp);
+  const int inner = strategy.zero > 0 ? std::gcd(edp, strategy.zero_group) : edp;
   for (const std::string& name : axis_names(strategy.rank_order)) {
     if (name == "pp") mesh.axes.push_back({"pp", strategy.pp});
-    if (name == "dp") mesh.axes.push_back({"edp", strategy.dp * strategy.cp * strategy.tp / inner});
+    if (name == "dp" && inner > 1 && inner < edp) {
+      mesh.axes.push_back({"edp_outer", edp / inner});
+      mesh.axes.push_back({"edp_inner", inner});
+    } else if (name == "dp") {
+      mesh.axes.push_back({"edp", edp});
+    }
     if (name == "ep") mesh.axes.push_back({"ep", strategy.ep});
     if (name == "tp") mesh.axes.push_back({"etp", strategy.etp});
   }
@@ -60,7 +67,14 @@ void place_experts(const ModelGraph& graph, const Strategy& strategy, Placement&
 
   MEGA_CHECK(tokens == all_of(placement), "ranks of a stage hold the same tokens");
   placement.experts = expert_mesh(strategy);
-  const AxisSet edp = axis(placement.experts, "edp"), ep = axis(placement.experts, "ep");
+  const bool splits_edp = axis_index(placement.experts, "edp_inner") >= 0;
+  const AxisSet inner = axis(placement.experts, splits_edp ? "edp_inner" : "edp");
+  const AxisSet edp = splits_edp ? inner | axis(placement.experts, "edp_outer") : inner;
+  const AxisSet ep = axis(placement.experts, "ep");
+  // Without a divisor in common nothing of the experts is cut.
+  if (strategy.zero > 0 && std::gcd(extent(placement.experts, edp), strategy.zero_group) > 1) {
+    placement.zero_experts = inner;
+  }
   placement.rows = ep | axis(placement.experts, "etp");
   assign("x", ep);
   assign("m", axis(placement.experts, "etp"));

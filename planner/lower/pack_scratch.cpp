@@ -19,10 +19,13 @@ std::vector<Range> live_ranges(const PartitionedBlock& block) {
   int position = 0;
   const auto visit = [&](const LocalOp& op) {
     for (const auto* operands : {&op.inputs, &op.outputs}) {
-      for (const TensorId id : *operands) {
-        Range& range = ranges[static_cast<std::size_t>(id.index)];
-        if (range.first < 0) range.first = position;
-        range.last = position;
+      for (const TensorId operand : *operands) {
+        // A view keeps what it views alive.
+        for (TensorId id = operand; id; id = block.tensors[id].parent) {
+          Range& range = ranges[static_cast<std::size_t>(id.index)];
+          if (range.first < 0) range.first = position;
+          range.last = position;
+        }
       }
     }
     ++position;
@@ -193,6 +196,9 @@ void assign_homes(PartitionedBlock& block) {
     const TensorId id{static_cast<std::int32_t>(i)};
     LocalTensor& tensor = block.tensors[id];
     const auto found = fixed.find(id);
+    const bool has_home = tensor.home == Home::View || tensor.home == Home::WeightShard ||
+                          tensor.home == Home::GradientShard;
+    if (has_home) continue;  // by shard_parameters
     if (found != fixed.end()) {
       tensor.home = found->second;
     } else if (tensor.letters.empty()) {

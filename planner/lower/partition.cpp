@@ -10,6 +10,7 @@
 #include "planner/lower/experts.h"
 #include "planner/lower/pack_scratch.h"
 #include "planner/lower/recompute.h"
+#include "planner/lower/shard_parameters.h"
 
 namespace mega::planner {
 namespace {
@@ -420,8 +421,12 @@ class BlockPartitioner {
     local.weight = local_.at(parameter.weight);
     local.gradient = local_.at(parameter.gradient);
     const Sharding& gradient = out_.tensors[local.gradient].sharding;
+    const AxisSet zero = gradient.mesh == 0 ? place_.zero : place_.zero_experts;
+    const AxisSet scatter = parameter.is_shifted ? AxisSet{} : zero & gradient.partial;
     local.bucket = {.sharded = sharded(gradient),
                     .reduce = gradient.partial,
+                    .scatter = scatter,
+                    .parts = extent(place_.meshes(gradient.mesh), scatter),
                     .weight_decay = parameter.weight_decay,
                     .is_tied = parameter.is_tied,
                     .is_shifted = parameter.is_shifted,
@@ -455,6 +460,7 @@ PartitionedGraph partition(const ModelGraph& graph, const Strategy& strategy) {
   result.sequence = place.sequence;
   result.extents = place.extents;
   result.micro_batch = strategy.micro_batch;
+  result.zero = strategy.zero;
   result.chain = graph.chain;
   result.layers = graph.layers;
   result.expected_rows = expected_rows(place, graph.imbalance);
@@ -468,6 +474,7 @@ PartitionedGraph partition(const ModelGraph& graph, const Strategy& strategy) {
     PartitionedBlock local =
         BlockPartitioner(recompute(block, strategy.recompute), place, graph.extents).run();
     reuse_buffers(local);
+    shard_parameters(local, strategy.zero);
     assign_homes(local);
     result.kinds.add(std::move(local));
   }

@@ -5,20 +5,6 @@
 #include "ir/base/check.h"
 
 namespace mega::planner {
-namespace {
-
-Buffer persistent(std::string name, DType dtype, Shape shape, Bytes offset, BufferId parent = {}) {
-  Buffer buffer;
-  buffer.name = std::move(name);
-  buffer.dtype = dtype;
-  buffer.shape = std::move(shape);
-  buffer.offset = offset;
-  buffer.parent = parent;
-  return buffer;
-}
-
-}  // namespace
-
 ProgramBuilder::ProgramBuilder(const JobSpec& job, const PartitionedGraph& graph,
                                const RankLayout& layout, int pipeline_rank, int pipeline_size)
     : job_(job),
@@ -55,64 +41,26 @@ bool ProgramBuilder::is_second_copy(const BucketLayout& bucket) const {
 void ProgramBuilder::add_buffers() {
   add_scalars();
   add_roots();
-  std::int64_t element = 0;
-  for (std::size_t i = 0; i < layout_.buckets.size(); ++i) {
-    add_bucket(i, element);
-    next_element_.push_back(element);
-    element += layout_.buckets[i].elements;
-  }
+  add_buckets();
   for (int c = 0; c < static_cast<int>(layout_.chunks.size()); ++c) add_chunk(c);
 }
 
 void ProgramBuilder::add_scalars() {
   const std::int64_t count = metrics_count(graph_);
-  metrics_ = program_.buffers.add(persistent("metrics", DType::Fp64, {count}, Bytes(0)));
-  loss_ = program_.buffers.add(persistent("loss", DType::Fp64, {}, Bytes(0), metrics_));
-  square_sum_ =
-      program_.buffers.add(persistent("gradient_square_sum", DType::Fp64, {}, Bytes(8), metrics_));
+  metrics_ = program_.buffers.add(persistent_buffer("metrics", DType::Fp64, {count}, Bytes(0)));
+  loss_ = program_.buffers.add(persistent_buffer("loss", DType::Fp64, {}, Bytes(0), metrics_));
+  square_sum_ = program_.buffers.add(
+      persistent_buffer("gradient_square_sum", DType::Fp64, {}, Bytes(8), metrics_));
   // fill writes fp32; zero has the same bits.
   metrics_bits_ = program_.buffers.add(
-      persistent("metrics.bits", DType::Fp32, {2 * count}, Bytes(0), metrics_));
+      persistent_buffer("metrics.bits", DType::Fp32, {2 * count}, Bytes(0), metrics_));
   if (count > 2) {
     auxiliary_loss_ =
-        program_.buffers.add(persistent("aux_loss", DType::Fp64, {}, Bytes(16), metrics_));
+        program_.buffers.add(persistent_buffer("aux_loss", DType::Fp64, {}, Bytes(16), metrics_));
   }
   if (!has_last_block()) return;  // nobody else counts
-  token_count_ =
-      program_.buffers.add(persistent("token_count", DType::Fp64, {}, Bytes(kTokenCountOffset)));
-}
-
-void ProgramBuilder::add_roots() {
-  const Bytes region(4 * layout_.bucket_elements);
-  const Shape shape = {layout_.bucket_elements};
-  Bytes offset(kScalarBytes);
-  const auto root = [&](const std::string& name) {
-    const BufferId id = program_.buffers.add(persistent(name, DType::Fp32, shape, offset));
-    offset += region;
-    return id;
-  };
-  gradients_ = root("gradients");
-  weights_ = root("weights");
-  const bool is_adam = job_.training.optimizer.kind == OptimizerKind::AdamW;
-  for (int i = 0; i < layout_.states; ++i) {
-    states_.push_back(root(!is_adam ? "momentum" : i == 0 ? "adam.m" : "adam.v"));
-  }
-}
-
-void ProgramBuilder::add_bucket(std::size_t index, std::int64_t first_element) {
-  const BucketLayout& layout = layout_.buckets[index];
-  const std::string name = "bucket" + std::to_string(index);
-  const auto view = [&](const std::string& suffix, BufferId parent) {
-    return program_.buffers.add(persistent(name + suffix, DType::Fp32, {layout.elements},
-                                           Bytes(4 * first_element), parent));
-  };
-  Bucket bucket;
-  bucket.gradients = view(".gradients", gradients_);
-  bucket.weights = view(".weights", weights_);
-  for (const BufferId state : states_) {
-    bucket.states.push_back(view("." + program_.buffers[state].name, state));
-  }
-  buckets_.push_back(std::move(bucket));
+  token_count_ = program_.buffers.add(
+      persistent_buffer("token_count", DType::Fp64, {}, Bytes(kTokenCountOffset)));
 }
 
 void ProgramBuilder::add_chunk(int c) {
@@ -161,7 +109,7 @@ Shard ProgramBuilder::stream_shard(const std::string& name) const {
 }
 
 BufferId ProgramBuilder::add_stream(const std::string& name, int chunk, Bytes offset) {
-  Buffer buffer = persistent(name, DType::Fp32, graph_.stream_shape, offset);
+  Buffer buffer = persistent_buffer(name, DType::Fp32, graph_.stream_shape, offset);
   buffer.region = Region::Slot;
   buffer.chunk = chunk;
   buffer.shard = stream_shard(name);
@@ -171,57 +119,30 @@ BufferId ProgramBuilder::add_stream(const std::string& name, int chunk, Bytes of
 void ProgramBuilder::add_block(int chunk, int position, Bytes slot_offset) {
   const PartitionedBlock& block = block_at(position);
   add_parameters(chunk, position);
+  add_shards(chunk, position);
   for (std::size_t i = 0; i < block.tensors.size(); ++i) {
     const TensorId id{static_cast<std::int32_t>(i)};
     if (buffers_.contains({position, id})) continue;
     buffers_[{position, id}] = add_tensor(block, position, id, chunk, slot_offset);
   }
-}
-
-void ProgramBuilder::add_parameters(int chunk, int position) {
-  const PartitionedBlock& block = block_at(position);
-  const bool shares_tied = position == static_cast<int>(graph_.chain.size()) - 1 &&
-                           layout_.chunks[static_cast<std::size_t>(chunk)].blocks.first == 0;
-  for (const LocalParameter& parameter : block.parameters) {
-    if (parameter.bucket.is_tied && shares_tied) {
-      for (const LocalParameter& other : block_at(0).parameters) {
-        if (!other.bucket.is_tied) continue;
-        buffers_[{position, parameter.weight}] = buffer_of(0, other.weight);
-        buffers_[{position, parameter.gradient}] = buffer_of(0, other.gradient);
-      }
-      continue;
-    }
-    const auto bucket = std::find_if(
-        layout_.buckets.begin(), layout_.buckets.end(), [&](const BucketLayout& candidate) {
-          return candidate.chunk == chunk && candidate.bucket == parameter.bucket;
-        });
-    MEGA_CHECK(bucket != layout_.buckets.end(), "a parameter without a bucket");
-    const std::size_t b = static_cast<std::size_t>(bucket - layout_.buckets.begin());
-    const LocalTensor& weight = block.tensors[parameter.weight];
-    const auto view = [&](const std::string& suffix, Role role, BufferId parent) {
-      const std::string name = instance_name(weight.name, position - 1);
-      Buffer buffer =
-          persistent(name + suffix, DType::Fp32, weight.shape, Bytes(4 * next_element_[b]), parent);
-      buffer.shard =
-          Shard{role, name, parameter.global_shape, weight.sharding.mesh, weight.sharding.axes};
-      return program_.buffers.add(std::move(buffer));
-    };
-    buffers_[{position, parameter.weight}] = view("", Role::Parameter, weights_);
-    buffers_[{position, parameter.gradient}] = view(".grad", Role::Gradient, gradients_);
-    next_element_[b] += round_up(element_count(weight.shape), kBucketAlignmentElements);
+  for (const ShardedBucket& sharded : block.sharded) {
+    if (!sharded.weights) continue;
+    own_weights_[{position, sharded.weights}] =
+        add_own_part(buffer_of(position, sharded.weights), sharded.bucket);
   }
 }
 
 BufferId ProgramBuilder::add_tensor(const PartitionedBlock& block, int position, TensorId id,
                                     int chunk, Bytes slot_offset) {
   const LocalTensor& tensor = block.tensors[id];
+  if (tensor.home == Home::View) return add_view(position, id, chunk, slot_offset);
   if (tensor.home == Home::Scalar) {
     return tensor.name == "loss"       ? loss_
            : tensor.name == "aux_loss" ? auxiliary_loss_
                                        : token_count_;
   }
-  Buffer buffer =
-      persistent(label(position) + "." + tensor.name, tensor.dtype, tensor.shape, tensor.offset);
+  Buffer buffer = persistent_buffer(label(position) + "." + tensor.name, tensor.dtype, tensor.shape,
+                                    tensor.offset);
   if (tensor.home == Home::Saved) {
     buffer.region = Region::Slot;
     buffer.chunk = chunk;
@@ -229,6 +150,32 @@ BufferId ProgramBuilder::add_tensor(const PartitionedBlock& block, int position,
   } else {
     MEGA_CHECK(tensor.home == Home::Scratch, tensor.name + " has no buffer");
     buffer.region = Region::Scratch;
+  }
+  return program_.buffers.add(std::move(buffer));
+}
+
+BufferId ProgramBuilder::add_view(int position, TensorId id, int chunk, Bytes slot_offset) {
+  const PartitionedBlock& block = block_at(position);
+  const LocalTensor& tensor = block.tensors[id];
+  auto parent = buffers_.find({position, tensor.parent});
+  if (parent == buffers_.end()) {
+    const BufferId made = add_tensor(block, position, tensor.parent, chunk, slot_offset);
+    parent = buffers_.emplace(std::pair(position, tensor.parent), made).first;
+  }
+  const std::string name = instance_name(label(position) + "." + tensor.name, position - 1);
+  Buffer buffer = persistent_buffer(name, tensor.dtype, tensor.shape, tensor.offset);
+  buffer.parent = parent->second;
+  buffer.region = program_.buffers[buffer.parent].region;
+  buffer.chunk = program_.buffers[buffer.parent].chunk;
+  for (const LocalParameter& parameter : block.parameters) {
+    if (id != parameter.weight || shares_tied(chunk, position, parameter.bucket)) continue;
+    buffer.name = instance_name(tensor.name, position - 1);
+    buffer.shard = Shard{Role::WorkingCopy, buffer.name, parameter.global_shape,
+                         tensor.sharding.mesh, tensor.sharding.axes};
+  }
+  if (!tensor.own_part_of.empty()) {
+    buffer.move = Move{tensor.sharding.mesh, tensor.own_part_of,
+                       bytes_of(tensor.dtype, tensor.shape).count()};
   }
   return program_.buffers.add(std::move(buffer));
 }
@@ -269,162 +216,6 @@ SegmentId ProgramBuilder::add_backward(int chunk, std::int64_t predicted_ns) {
     for (const LocalOp& op : block_at(p).backward) ops.push_back(lower(op, p));
   }
   return add_segment("b" + std::to_string(chunk), chunk, std::move(ops), predicted_ns);
-}
-
-SegmentId ProgramBuilder::add_init() {
-  std::vector<Op> ops;
-  const auto fill = [&](BufferId buffer, double value, const std::string& letters) {
-    Op op;
-    op.kind = OpKind::Fill;
-    op.index = "->" + letters;
-    op.outputs = {buffer};
-    op.attributes.value = value;
-    ops.push_back(std::move(op));
-  };
-  fill(weights_, 0, "n");  // the gaps between parameters, too
-  for (const BufferId state : states_) fill(state, 0, "n");
-  for (const ChunkLayout& chunk : layout_.chunks) {
-    for (int p = chunk.blocks.first; p < chunk.blocks.first + chunk.blocks.count; ++p) {
-      const PartitionedBlock& block = block_at(p);
-      const bool shares_tied = chunk.blocks.first == 0 && p > graph_.layers;
-      for (const LocalParameter& parameter : block.parameters) {
-        if (parameter.bucket.is_tied && shares_tied) continue;
-        fill(buffer_of(p, parameter.weight), parameter.initial,
-             block.tensors[parameter.weight].letters);
-        if (parameter.initial_is_normal) ops.back().kind = OpKind::InitNormal;
-      }
-    }
-  }
-  return add_segment("init", -1, std::move(ops), 0);
-}
-
-SegmentId ProgramBuilder::add_begin(std::int64_t labels_per_rank, std::int64_t predicted_ns) {
-  std::vector<Op> ops(2);
-  ops[0].kind = ops[1].kind = OpKind::Fill;
-  ops[0].index = ops[1].index = "->n";
-  ops[0].outputs = {gradients_};
-  ops[1].outputs = {metrics_bits_};
-  if (has_last_block()) {
-    Op count;
-    count.kind = OpKind::CountTokens;
-    count.index = "->";
-    count.outputs = {token_count_};
-    count.attributes.limit = labels_per_rank;
-    ops.push_back(count);
-    const AxisSet batch = graph_.stream_sharding.axes[1];
-    if (!batch.empty()) {
-      Op sum;
-      sum.kind = OpKind::AllReduce;
-      sum.index = "->";
-      sum.inputs = sum.outputs = {token_count_};
-      sum.attributes.combine = Combine::Sum;
-      sum.group = Group{0, batch, {}};
-      ops.push_back(sum);
-    }
-  }
-  return add_segment("begin", -1, std::move(ops), predicted_ns);
-}
-
-namespace {
-
-Op all_reduce(BufferId buffer, Group group) {
-  Op op;
-  op.kind = OpKind::AllReduce;
-  op.index = "n->n";
-  op.inputs = op.outputs = {buffer};
-  op.attributes.combine = Combine::Sum;
-  op.group = std::move(group);
-  return op;
-}
-
-}  // namespace
-
-SegmentId ProgramBuilder::add_reduce(int chunk, std::int64_t predicted_ns) {
-  std::vector<Op> ops;
-  for (std::size_t i = 0; i < buckets_.size(); ++i) {
-    const BucketLayout& layout = layout_.buckets[i];
-    if (layout.chunk != chunk || layout.bucket.reduce.empty()) continue;
-    if (is_reduced_in_update(graph_, layout.bucket)) continue;
-    ops.push_back(
-        all_reduce(buckets_[i].gradients, Group{layout.bucket.mesh, layout.bucket.reduce, {}}));
-  }
-  return add_segment("reduce" + std::to_string(chunk), -1, std::move(ops), predicted_ns);
-}
-
-SegmentId ProgramBuilder::add_tied(std::int64_t predicted_ns) {
-  std::vector<Op> ops;
-  for (std::size_t i = 0; i < buckets_.size(); ++i) {
-    if (!layout_.buckets[i].bucket.is_tied) continue;
-    ops.push_back(
-        all_reduce(buckets_[i].gradients, Group{0, graph_.pipeline, {0, pipeline_size_ - 1}}));
-  }
-  return add_segment("tied", -1, std::move(ops), predicted_ns);
-}
-
-// Parameters that the optimizer leaves alone.
-void ProgramBuilder::add_shifts(std::vector<Op>& ops) const {
-  for (const ChunkLayout& chunk : layout_.chunks) {
-    for (int p = chunk.blocks.first; p < chunk.blocks.first + chunk.blocks.count; ++p) {
-      for (const LocalParameter& parameter : block_at(p).parameters) {
-        if (!parameter.bucket.is_shifted) continue;
-        Op op;
-        op.kind = OpKind::ShiftBias;
-        op.index = "n->n";
-        op.inputs = {buffer_of(p, parameter.gradient)};
-        op.outputs = {buffer_of(p, parameter.weight)};
-        op.attributes.value = job_.model.moe->router.bias_update_rate;
-        op.attributes.accumulate = 1;
-        ops.push_back(std::move(op));
-      }
-    }
-  }
-}
-
-SegmentId ProgramBuilder::add_update(std::int64_t predicted_ns) {
-  std::vector<Op> ops;
-  for (std::size_t i = 0; i < buckets_.size(); ++i) {
-    const BucketClass& bucket = layout_.buckets[i].bucket;
-    if (!is_reduced_in_update(graph_, bucket)) continue;
-    ops.push_back(all_reduce(buckets_[i].gradients, Group{bucket.mesh, bucket.reduce, {}}));
-  }
-  for (std::size_t i = 0; i < buckets_.size(); ++i) {
-    const BucketLayout& layout = layout_.buckets[i];
-    if (is_second_copy(layout) || layout.bucket.is_shifted) continue;
-    Op op;
-    op.kind = OpKind::SquareSum;
-    op.index = "n->";
-    op.inputs = {buckets_[i].gradients};
-    op.outputs = {square_sum_};
-    op.attributes.accumulate = 1;
-    op.mesh = layout.bucket.mesh;
-    op.owner = within_stage(graph_, op.mesh) - layout.bucket.sharded;
-    ops.push_back(std::move(op));
-  }
-  AxisSet world = within_stage(graph_, 0);
-  if (pipeline_size_ > 1) world = world | graph_.pipeline;
-  if (!world.empty()) ops.push_back(all_reduce(metrics_, Group{0, world, {}}));
-  const OptimizerSpec& optimizer = job_.training.optimizer;
-  for (std::size_t i = 0; i < buckets_.size(); ++i) {
-    if (layout_.buckets[i].bucket.is_shifted) continue;
-    Op op;
-    const bool is_adam = optimizer.kind == OptimizerKind::AdamW;
-    op.kind = is_adam ? OpKind::AdamW : OpKind::Sgd;
-    op.index = is_adam ? "n,->n,n,n" : layout_.states == 0 ? "n,->n" : "n,->n,n";
-    op.inputs = {buckets_[i].gradients, square_sum_};
-    op.outputs = {buckets_[i].weights};
-    op.outputs.insert(op.outputs.end(), buckets_[i].states.begin(), buckets_[i].states.end());
-    op.attributes.clip = optimizer.clip_grad;
-    op.attributes.decay = layout_.buckets[i].bucket.weight_decay;
-    op.attributes.beta1 = is_adam ? optimizer.beta1 : optimizer.momentum;
-    if (is_adam) {
-      op.attributes.beta2 = optimizer.beta2;
-      op.attributes.epsilon = optimizer.epsilon;
-    }
-    op.attributes.accumulate = (1U << op.outputs.size()) - 1;
-    ops.push_back(std::move(op));
-  }
-  add_shifts(ops);
-  return add_segment("update", -1, std::move(ops), predicted_ns);
 }
 
 }  // namespace mega::planner

@@ -1,4 +1,5 @@
-// The buffers and segments of one pipeline rank's program.
+// The buffers and segments of one pipeline rank's program: those of blocks in program_builder.cpp,
+// parameters and their buckets in _parameters, what runs once a step in _step.
 #pragma once
 
 #include <map>
@@ -13,6 +14,9 @@
 
 namespace mega::planner {
 
+Buffer persistent_buffer(std::string name, DType dtype, Shape shape, Bytes offset,
+                         BufferId parent = {});
+
 // What a transfer of a chunk moves.
 struct ChunkBuffers {
   BufferId input;     // stream received
@@ -25,6 +29,9 @@ class ProgramBuilder {
   ProgramBuilder(const JobSpec& job, const PartitionedGraph& graph, const RankLayout& layout,
                  int pipeline_rank, int pipeline_size);
 
+  // Weights are gathered at the start of the step that uses them, not at the end of the one that
+  // changed them: in between, only the own parts count.
+  void gather_at_start() { gathers_at_start_ = true; }
   void add_buffers();
   // Each adds one segment and returns its id.
   SegmentId add_init();
@@ -32,6 +39,7 @@ class ProgramBuilder {
   SegmentId add_forward(int chunk, std::int64_t predicted_ns);
   SegmentId add_backward(int chunk, std::int64_t predicted_ns);
   SegmentId add_reduce(int chunk, std::int64_t predicted_ns);
+  SegmentId add_gather(int chunk, std::int64_t predicted_ns);
   SegmentId add_tied(std::int64_t predicted_ns);
   SegmentId add_update(std::int64_t predicted_ns);
 
@@ -42,23 +50,41 @@ class ProgramBuilder {
   Program& program() { return program_; }
 
  private:
+  // The own parts are the whole where nothing is cut.
   struct Bucket {
-    BufferId gradients, weights;
+    BufferId gradients, own_gradients, weights, own_weights;
     std::vector<BufferId> states;
   };
+  using Ops = std::vector<Op>;
 
   void add_scalars();
   void add_roots();
-  void add_bucket(std::size_t index, std::int64_t first_element);
+  void add_buckets();
+  void add_bucket(std::size_t index, const BucketShare& first);
+  BufferId add_own_part(BufferId whole, const BucketClass& bucket);
   void add_chunk(int chunk);
   void add_block(int chunk, int position, Bytes slot_offset);
   void add_parameters(int chunk, int position);
+  void add_parameter(const LocalParameter& parameter, int position, std::size_t bucket,
+                     std::int64_t element);
+  void annotate_part(const Buffer& whole, BufferId part, const BucketClass& bucket,
+                     const Shard& shard);
+  void add_shards(int chunk, int position);
+  BufferId add_view(int position, TensorId id, int chunk, Bytes slot_offset);
+  // Whether the head's use of a tied tensor is of the embedding's copy.
+  bool shares_tied(int chunk, int position, const BucketClass& bucket) const;
+  std::size_t bucket_of(int chunk, int position, const BucketClass& bucket) const;
   BufferId add_tensor(const PartitionedBlock& block, int position, TensorId id, int chunk,
                       Bytes slot_offset);
   BufferId add_stream(const std::string& name, int chunk, Bytes offset);
   Shard stream_shard(const std::string& name) const;
   void add_shifts(std::vector<Op>& ops) const;
   Op lower(const LocalOp& op, int position) const;
+  void initialize(const LocalParameter& parameter, int position, Ops& ops) const;
+  void initialize(const ShardedBucket& sharded, int position, Ops& ops) const;
+  void add_reductions(std::size_t bucket, Ops& ops) const;
+  void add_gathers(std::size_t bucket, Ops& ops) const;
+  Op optimizer_op(std::size_t bucket) const;
   SegmentId add_segment(std::string name, int chunk, std::vector<Op> ops,
                         std::int64_t predicted_ns);
   BufferId buffer_of(int position, TensorId id) const { return buffers_.at({position, id}); }
@@ -78,9 +104,11 @@ class ProgramBuilder {
   BufferId gradients_, weights_;
   std::vector<BufferId> states_;
   std::vector<Bucket> buckets_;
-  std::vector<std::int64_t> next_element_;  // per bucket: where its next parameter goes
+  std::vector<std::int64_t> next_element_;  // per bucket: where its next block's part begins
   std::vector<ChunkBuffers> chunk_buffers_;
-  std::map<std::pair<int, TensorId>, BufferId> buffers_;  // (chain position, tensor)
+  std::map<std::pair<int, TensorId>, BufferId> buffers_;      // (chain position, tensor)
+  std::map<std::pair<int, TensorId>, BufferId> own_weights_;  // parts of whole weights in scratch
+  bool gathers_at_start_ = false;
 };
 
 }  // namespace mega::planner

@@ -48,9 +48,16 @@ Placement place(const ModelGraph& graph, const Strategy& strategy) {
   placement.mesh.name = "dense";
   const int kv_heads = static_cast<int>(graph.extents['g']);
   const bool replicates_kv = strategy.tp > kv_heads;
+  const int inner = strategy.zero_group / strategy.cp;
+  const bool splits_dp = strategy.zero > 0 && inner > 1 && inner < strategy.dp;
   for (const std::string& name : axis_names(strategy.rank_order)) {
     if (name == "pp") placement.mesh.axes.push_back({name, strategy.pp});
-    if (name == "dp") placement.mesh.axes.push_back({name, strategy.dp});
+    if (name == "dp" && splits_dp) {
+      placement.mesh.axes.push_back({"dp_outer", strategy.dp / inner});
+      placement.mesh.axes.push_back({"dp_inner", inner});
+    } else if (name == "dp") {
+      placement.mesh.axes.push_back({name, strategy.dp});
+    }
     if (name == "cp") placement.mesh.axes.push_back({name, strategy.cp});
     if (name != "tp") continue;
     if (replicates_kv) {
@@ -72,10 +79,14 @@ Placement place(const ModelGraph& graph, const Strategy& strategy) {
   const auto assign = [&](char letter, AxisSet axes) {
     placement.letters[static_cast<std::size_t>(letter - 'a')] = axes;
   };
-  assign('b', axis("dp"));
+  assign('b', splits_dp ? axis("dp_outer") | axis("dp_inner") : axis("dp"));
   placement.sequence = axis("cp");
   placement.context = strategy.context;
   assign('s', placement.sequence);
+  if (strategy.zero > 0) {
+    placement.zero = axis("cp");
+    if (inner > 1) placement.zero = placement.zero | axis(splits_dp ? "dp_inner" : "dp");
+  }
   assign('g', group);
   assign('r', replica);
   assign('f', placement.tensor);

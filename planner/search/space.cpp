@@ -186,7 +186,7 @@ class Walk {
     cross(choices_.sequence_parallel, [](Strategy& s, bool on) { s.sequence_parallel = on; });
     cross(choices_.recompute, [](Strategy& s, const Recompute& r) { s.recompute = r; });
     cross(choices_.zero, [](Strategy& s, int zero) { s.zero = zero; });
-    cross(choices_.zero_group, [](Strategy& s, int group) { s.zero_group = group; });
+    cross(zero_groups(strategy), [](Strategy& s, int group) { s.zero_group = group; });
     cross(choices_.context, [](Strategy& s, ContextKind kind) { s.context = kind; });
     cross(choices_.overlap, [](Strategy& s, const Overlap& o) { s.overlap = o; });
     cross(choices_.rank_order, [](Strategy& s, const std::string& o) { s.rank_order = o; });
@@ -194,6 +194,11 @@ class Walk {
     std::sort(all.begin(), all.end());
     all.erase(std::unique(all.begin(), all.end()), all.end());
     for (const Strategy& each : all) visit_(each);
+  }
+
+  // All data ranks where nothing else is said.
+  std::vector<int> zero_groups(const Strategy& strategy) const {
+    return or_else(choices_.zero_group, {strategy.cp * strategy.dp});
   }
 
   const JobSpec& job_;
@@ -206,12 +211,14 @@ class Walk {
 std::vector<Overlap> built_overlaps() {
   std::vector<Overlap> all;
   for (const bool gradient_reduce : {false, true})
-    for (const bool pipeline : {false, true}) {
-      Overlap overlap;
-      overlap.gradient_reduce = gradient_reduce;
-      overlap.pipeline = pipeline;
-      all.push_back(overlap);
-    }
+    for (const bool parameter_gather : {false, true})
+      for (const bool pipeline : {false, true}) {
+        Overlap overlap;
+        overlap.gradient_reduce = gradient_reduce;
+        overlap.parameter_gather = parameter_gather;
+        overlap.pipeline = pipeline;
+        all.push_back(overlap);
+      }
   return all;
 }
 
@@ -257,8 +264,7 @@ Result<Choices> choices_of(const JobSpec& job) {
   default_to(choices.schedule, {ScheduleKind::OneFOneB});
   default_to(choices.sequence_parallel, {false, true});
   default_to(choices.recompute, {Recompute{}});
-  default_to(choices.zero, {0});
-  default_to(choices.zero_group, {1});
+  default_to(choices.zero, {0, 1, 2, 3});
   default_to(choices.context, {ContextKind::Ring});
   default_to(choices.overlap, built_overlaps());
   default_to(choices.rank_order, {Strategy{}.rank_order});

@@ -109,5 +109,20 @@ TEST(EmittedPlans, OverlappedReductionsEndInEveryTiming) {
   }
 }
 
+// D19: parts reduced, updated and gathered, on one queue or on three.
+TEST(EmittedPlans, CutBucketsEndInEveryTiming) {
+  for (const int zero : {1, 2, 3}) {
+    for (const bool overlaps : {false, true}) {
+      Strategy strategy = pipeline(2, 2);
+      strategy.dp = 4;
+      strategy.zero = zero;
+      strategy.zero_group = overlaps ? 2 : 4;
+      strategy.overlap.gradient_reduce = strategy.overlap.pipeline = overlaps;
+      strategy.overlap.parameter_gather = overlaps && zero < 3;
+      check(strategy, 3);
+    }
+  }
+}
+
 }  // namespace
 }  // namespace mega::planner

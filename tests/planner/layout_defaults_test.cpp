@@ -30,7 +30,9 @@ Strategy layout_with(const std::vector<std::string>& sets) {
 TEST(LayoutDefaults, DpFollowsTheWorldAndOverlapIsOnWhereItWorks) {
   const Strategy s = layout_with({"layout.micro_batch=2"});
   EXPECT_EQ(s.dp, 2);  // cpu-2
-  EXPECT_EQ(names(s.overlap), std::vector<std::string>{"gradient_reduce"});
+  EXPECT_EQ(names(s.overlap), (std::vector<std::string>{"gradient_reduce", "parameter_gather"}));
+  EXPECT_EQ(s.zero, 1);
+  EXPECT_EQ(s.zero_group, s.dp);
   EXPECT_FALSE(s.sequence_parallel);
   EXPECT_TRUE(s.stages.empty());
   const Strategy tensor = layout_with({"layout.micro_batch=2", "layout.tp=2"});

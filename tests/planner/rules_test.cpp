@@ -357,14 +357,22 @@ TEST(Rules, H12_DegreesBelowOneBreakOneRuleAndDivideNothing) {
 TEST(Rules, NotBuiltNamesEachValue) {
   const JobSpec spec = job();
   Strategy s;
+  s.overlap.tensor = true;
+  EXPECT_EQ(only_broken(spec, s).message, "layout.overlap tensor is not built yet");
+  EXPECT_EQ(only_broken(spec, s).nearest, "layout.overlap: []");
+}
+
+TEST(Rules, ZeroGroupTakesWholeDataRanks) {
+  const JobSpec spec = job();
+  Strategy s;
+  s.dp = 4;
   s.zero = 2;
   s.zero_group = 3;
-  EXPECT_EQ(broken_ids(spec, s), (Ids{"zero_group", "not_built"}));
-  s.zero_group = 1;
-  EXPECT_EQ(only_broken(spec, s).message, "layout.zero 2 is not built yet");
-  s.overlap.tensor = true;
-  EXPECT_EQ(only_broken(spec, s).message, "layout.zero 2, layout.overlap tensor are not built yet");
-  EXPECT_EQ(only_broken(spec, s).nearest, "layout.zero: 0, layout.overlap: []");
+  const RuleResult result = only_broken(spec, s);
+  EXPECT_EQ(result.rule, "zero_group");
+  EXPECT_EQ(result.nearest, "layout.zero_group: 2 or 4");
+  s.zero_group = 2;
+  EXPECT_EQ(broken_ids(spec, s), Ids{});
 }
 
 TEST(Rules, WorldsBeyondAnyClusterDoNotOverflow) {

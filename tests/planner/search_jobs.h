@@ -47,10 +47,13 @@ inline std::vector<Strategy> all_legal(const JobSpec& job) {
     if (normalised(strategy) == strategy && is_legal(job, strategy)) legal.push_back(strategy);
   };
   const auto add_flags = [&](Strategy strategy) {
-    for (const int flags : {0, 1, 2, 3, 4, 5, 6, 7}) {
+    for (int flags = 0; flags < 64; ++flags) {
       strategy.sequence_parallel = (flags & 4) != 0;
       strategy.overlap.gradient_reduce = (flags & 2) != 0;
       strategy.overlap.pipeline = (flags & 1) != 0;
+      strategy.overlap.parameter_gather = (flags & 8) != 0;
+      strategy.zero = flags / 16;
+      strategy.zero_group = strategy.zero == 0 ? 1 : strategy.dp;
       add(strategy);
     }
   };

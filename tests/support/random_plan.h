@@ -99,6 +99,11 @@ class RandomPlan {
       buffer.parent = BufferId{pick(number - 1)};
       buffer.region = program.buffers[buffer.parent].region;
       buffer.chunk = program.buffers[buffer.parent].chunk;
+      if (coin()) {
+        const int mesh = pick(1);
+        buffer.move = Move{mesh, axes(plan.meshes[static_cast<std::size_t>(mesh)]),
+                           pick(1 << 20) - (1 << 19)};
+      }
     }
     if (coin()) buffer.shard = shard(plan, buffer);
     return buffer;
@@ -106,7 +111,7 @@ class RandomPlan {
 
   Shard shard(const Plan& plan, const Buffer& buffer) {
     Shard shard;
-    shard.role = static_cast<Role>(pick(2));
+    shard.role = static_cast<Role>(pick(3));
     shard.name = coin() ? buffer.name : name();
     shard.mesh = pick(1);
     for (int i = 0; i < pick(3); ++i) {

@@ -74,7 +74,7 @@ inline std::vector<Strategy> strategies(const JobSpec& job) {
   std::vector<Strategy> all;
   for (const int tp : {1, 2, 4}) {
     for (const int pp : {1, 2, 3, 4}) {
-      for (const int dp : {1, 2, 3}) {
+      for (const int dp : {1, 2, 3, 4}) {
         for (const int vpp : {1, 2, 3}) {
           for (const int micro_batch : {1, 2, 4}) {
             for (const int flags : {0, 1, 2, 3}) {
@@ -87,6 +87,10 @@ inline std::vector<Strategy> strategies(const JobSpec& job) {
               s.sequence_parallel = tp > 1 && flags % 2 == 1;
               s.overlap.gradient_reduce = dp > 1 && flags / 2 == 1;
               s.overlap.pipeline = pp > 1 && flags / 2 == 1;
+              // Every level beside every other field; on 4 data ranks over two pairs.
+              s.zero = dp > 1 ? (tp / 2 + pp + vpp + micro_batch + flags) % 4 : 0;
+              if (s.zero > 0) s.zero_group = dp == 4 ? 2 : dp;
+              s.overlap.parameter_gather = s.zero % 3 > 0 && pp % 2 == flags / 2;
               if ((vpp == 1 || pp > 1) && job.training.global_batch % (dp * micro_batch) == 0 &&
                   (vpp == 1 || micro_batches(s, job.training.global_batch) >= pp)) {
                 all.push_back(s);
