@@ -63,6 +63,12 @@ planner::Strategy strategy_of(int tp, int pp, int dp, int ep, int etp, bool sp =
   return planner::normalised(s);
 }
 
+planner::Strategy with_zero(planner::Strategy s, int zero, int zero_group) {
+  s.zero = zero;
+  s.zero_group = zero_group;
+  return planner::normalised(s);
+}
+
 Outcome run(const planner::JobSpec& job, planner::Strategy strategy, int steps = 1) {
   EXPECT_EQ(planner::count_broken(job, strategy), 0);
   strategy.stages = planner::even_cut(job.model.layers, strategy.pp * strategy.vpp);
@@ -87,6 +93,13 @@ const Layout kLayouts[] = {
     {"pp2_tp2sp_ep2", strategy_of(2, 2, 1, 2, 1, true)},
     // D: neither mesh is a refinement of the other.
     {"tp2sp_dp3_ep3", strategy_of(2, 1, 3, 3, 1, true)},
+    // What is cut over all data ranks, their pairs, or not at all of the experts.
+    {"dp2_zero1", with_zero(strategy_of(1, 1, 2, 1, 1), 1, 2)},
+    {"ep2dp4_zero1", with_zero(strategy_of(1, 1, 4, 2, 1), 1, 4)},
+    {"ep2dp6_zero2_group2", with_zero(strategy_of(1, 1, 6, 2, 1), 2, 2)},
+    {"etp2dp12_zero1_group2", with_zero(strategy_of(1, 1, 12, 1, 2), 1, 2)},
+    {"tp2sp_dp2_ep2_zero3", with_zero(strategy_of(2, 1, 2, 2, 1, true), 3, 2)},
+    {"dp3_ep3_zero3", with_zero(strategy_of(1, 1, 3, 3, 1), 3, 3)},
 };
 
 class Experts : public ::testing::TestWithParam<std::tuple<Router, Layout>> {};

@@ -136,6 +136,25 @@ TEST(PlanVerify, PartsOfAGroupAddUpToTheWhole) {
                  "the whole of [28] is not 2 parts of [13] along 'dp'");
 }
 
+// The own part of a bucket lies elsewhere on each rank.
+TEST(PlanVerify, PartsThatMoveAreTheOwnOfTheirWhole) {
+  std::string text = edited(kTensorAndData, " view table_flat",
+                            " view own [14] in head_gradient_flat @0+56*dp\n view table_flat");
+  text = edited(text, " segment reduce_head ns=500\n",
+                " segment reduce_head ns=500\n"
+                "  reduce_scatter head_gradient_flat -> own | sum along=dp\n"
+                "  all_gather own -> head_gradient_flat | along=dp\n");
+  EXPECT_PROVED(text);
+  EXPECT_REFUSED(edited(text, "@0+56*dp", "@56-56*dp"), "output own lies on input");
+  EXPECT_REFUSED(edited(text, "@0+56*dp", "@0+56*tp"), "output own lies on input");
+  EXPECT_REFUSED(edited(text, "@0+56*dp", "@0+54*dp"), "moves by 54, no multiple of 4 bytes");
+  EXPECT_REFUSED(edited(text, "@0+56*dp", "@4+56*dp"),
+                 "buffer own leaves its parent head_gradient_flat of 112 on some ranks, but holds "
+                 "no part of a tensor");
+  EXPECT_REFUSED(edited(text, "@0+56*dp", "@4+56*dp gradient own [14]"),
+                 "so it is only there to be annotated");
+}
+
 TEST(PlanVerify, OutputsLieOnInputsOnlyWhereTheOpAllowsIt) {
   // Element by element: the plan for two replicas writes the gradient over the logits.
   EXPECT_PROVED(kTensorAndData);

@@ -14,7 +14,7 @@ Plan plan_of(const Shape& local, const Shape& global, std::vector<AxisSet> axes)
   plan.queues = {"compute"};
   Program program;
   program.name = "only";
-  Buffer buffer{"w", DType::Fp32, local, Region::Persistent, -1, {}, {}, {}};
+  Buffer buffer{"w", DType::Fp32, local, Region::Persistent, -1, {}, {}, {}, {}};
   buffer.shard = Shard{Role::Parameter, "weight", global, 0, std::move(axes)};
   program.buffers.add(buffer);
   program.persistent = Bytes(256);
@@ -71,6 +71,46 @@ TEST(Tensors, GatherRefusesHoles) {
   ASSERT_FALSE(tensors.ok());
   EXPECT_EQ(tensors.errors().front().message,
             "tensor 'weight' has 4 of its 8 elements on the ranks");
+}
+
+// A bucket of 8 over the rows, 4 each; the tensor [3,2] begins at its element 1. Rank 0 holds the
+// first 3 of its elements, rank 2 the rest.
+Plan plan_of_parts() {
+  Plan plan = plan_of({4}, {4}, {AxisSet{}});
+  Program& program = plan.programs[0];
+  program.buffers[BufferId{0}].shard.reset();
+  Buffer part{"w.part", DType::Fp32, {3, 2}, Region::Persistent, -1, Bytes(4), {}, {}, {}};
+  part.parent = BufferId{0};
+  part.move = Move{0, AxisSet::of(0), -16};
+  part.shard = Shard{Role::Parameter, "weight", {3, 2}, 0, {{}, {}}};
+  program.buffers.add(part);
+  return plan;
+}
+
+TEST(Tensors, GatherPutsPartsOfABucketTogether) {
+  Ranks ranks;
+  for (std::size_t rank = 0; rank < 4; ++rank) {
+    for (std::size_t i = 0; i < 4; ++i) {
+      ranks.memory[rank][i] = static_cast<float>(rank / 2 * 4 + i) - 1;  // element of the tensor
+    }
+  }
+  const auto tensors = gather(plan_of_parts(), ranks.arenas, Role::Parameter);
+  ASSERT_TRUE(tensors.ok());
+  EXPECT_EQ(tensors.value()[0].data, (std::vector<float>{0, 1, 2, 3, 4, 5}));
+  EXPECT_TRUE(compare_replicas(plan_of_parts(), ranks.arenas).ok());
+  ranks.memory[3][3] = 9;  // past the tensor's end
+  EXPECT_TRUE(compare_replicas(plan_of_parts(), ranks.arenas).ok());
+  ranks.memory[3][2] = 9;
+  EXPECT_FALSE(compare_replicas(plan_of_parts(), ranks.arenas).ok());
+}
+
+TEST(Tensors, WorkingCopiesAreNoTensors) {
+  Plan plan = plan_of({2}, {4}, {AxisSet::of(0)});
+  plan.programs[0].buffers[BufferId{0}].shard->role = Role::WorkingCopy;
+  Ranks ranks;
+  ranks.memory[2][1] = 5;
+  EXPECT_TRUE(compare_replicas(plan, ranks.arenas).ok());
+  EXPECT_TRUE(gather(plan, ranks.arenas, Role::Parameter).value().empty());
 }
 
 // Case D02: the first bit of drift is found.
