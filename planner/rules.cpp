@@ -316,9 +316,9 @@ Strategy normalised(Strategy s) {
   if (!has_replicas || (s.cp == 1 && s.zero_group == 1)) s.zero = 0;
   if (s.zero == 0) s.zero_group = 1;
   if (s.cp == 1) s.context = ContextKind::Ring;
-  // Beside backward, a reduction would race with the moves of rows among the same ranks, and so
-  // would a gather beside the forward of another chunk.
-  const bool moves_rows = s.ep * s.etp > 1;
+  // Beside backward, a reduction would race with the moves of rows and keys among the same ranks,
+  // and so would a gather beside the forward of another chunk.
+  const bool moves_rows = s.ep * s.etp > 1 || s.cp > 1;
   if (!has_replicas || moves_rows) s.overlap.gradient_reduce = false;
   // Zero 3 gathers inside forward and backward.
   if (moves_rows || s.zero == 0 || s.zero == 3) s.overlap.parameter_gather = false;
