@@ -4,7 +4,6 @@
 #include <vector>
 
 #include "planner/lower/assign_memory.h"
-#include "planner/lower/buckets.h"
 
 namespace mega::planner {
 

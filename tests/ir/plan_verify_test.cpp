@@ -138,8 +138,8 @@ TEST(PlanVerify, PartsOfAGroupAddUpToTheWhole) {
 
 // The own part of a bucket lies elsewhere on each rank.
 TEST(PlanVerify, PartsThatMoveAreTheOwnOfTheirWhole) {
-  std::string text = edited(kTensorAndData, " view table_flat",
-                            " view own [14] in head_gradient_flat @0+56*dp\n view table_flat");
+  std::string text = edited(kTensorAndData, " slot tokens",
+                            " view own [14] in head_gradient_flat @0+56*dp\n slot tokens");
   text = edited(text, " segment reduce_head ns=500\n",
                 " segment reduce_head ns=500\n"
                 "  reduce_scatter head_gradient_flat -> own | sum along=dp\n"
@@ -149,7 +149,7 @@ TEST(PlanVerify, PartsThatMoveAreTheOwnOfTheirWhole) {
   EXPECT_REFUSED(edited(text, "@0+56*dp", "@0+56*tp"), "output own lies on input");
   EXPECT_REFUSED(edited(text, "@0+56*dp", "@0+54*dp"), "moves by 54, no multiple of 4 bytes");
   EXPECT_REFUSED(edited(text, "@0+56*dp", "@4+56*dp"),
-                 "buffer own leaves its parent head_gradient_flat of 112 on some ranks, but holds "
+                 "buffer own leaves its parent head_gradient_flat on some ranks, but holds "
                  "no part of a tensor");
   EXPECT_REFUSED(edited(text, "@0+56*dp", "@4+56*dp gradient own [14]"),
                  "so it is only there to be annotated");
