@@ -39,6 +39,14 @@ AxisSet all_axes(const Mesh& mesh) {
   return {static_cast<std::uint32_t>((1ULL << mesh.axes.size()) - 1)};
 }
 
+AxisSet split_axes(const Mesh& mesh) {
+  AxisSet axes;
+  for (std::size_t i = 0; i < mesh.axes.size(); ++i) {
+    if (mesh.axes[i].size > 1) axes = axes | AxisSet::of(static_cast<int>(i));
+  }
+  return axes;
+}
+
 int coordinate(const Mesh& mesh, int rank, int axis) {
   return rank / stride(mesh, axis) % axis_size(mesh, axis);
 }

@@ -49,6 +49,7 @@ struct Group {
 int world_size(const Mesh& mesh);
 int axis_index(const Mesh& mesh, const std::string& name);  // -1 when there is none
 AxisSet all_axes(const Mesh& mesh);
+AxisSet split_axes(const Mesh& mesh);  // those of more than one rank
 int coordinate(const Mesh& mesh, int rank, int axis);
 int extent(const Mesh& mesh, AxisSet along);  // product of the sizes
 int position_along(const Mesh& mesh, int rank, AxisSet along);

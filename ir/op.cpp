@@ -256,6 +256,10 @@ Flops flops(OpKind kind, const Index& index, const Extents& extents, const Attri
   return Flops(info(kind).flops_per_point * points);
 }
 
+bool is_in_model_flops(OpKind kind) {
+  return kind == OpKind::MatMul || kind == OpKind::GroupedMatMul || kind == OpKind::Attention;
+}
+
 DType input_dtype(OpKind kind, std::size_t position) {
   switch (kind) {
     case OpKind::Embedding:

@@ -190,6 +190,9 @@ std::string contracted_letters(const Index& index);
 // halved when causal.
 Flops flops(OpKind kind, const Index& index, const Extents& extents, const Attributes& attributes);
 
+// Whether published FLOP counts of a forward pass include it: matrix products and attention.
+bool is_in_model_flops(OpKind kind);
+
 // Compute element type of each op: data type of input/output `position` ("sb" tokens are int32,
 // scalars of the loss and norm are fp64, everything else fp32).
 DType input_dtype(OpKind kind, std::size_t position);

@@ -86,16 +86,16 @@ const Mesh& mesh_of(const PartitionedGraph& graph, int mesh) {
   return mesh == 0 ? graph.mesh : graph.experts;
 }
 
-AxisSet within_stage(const PartitionedGraph& graph, int mesh) {
-  const std::vector<Axis>& axes = mesh_of(graph, mesh).axes;
-  const std::string& pipeline = to_string(graph.mesh, graph.pipeline);
-  AxisSet result;
-  for (std::size_t i = 0; i < axes.size(); ++i) {
-    if (axes[i].size > 1 && axes[i].name != pipeline) {
-      result = result | AxisSet::of(static_cast<int>(i));
-    }
+std::string unused_name(const PartitionedBlock& block, std::string name) {
+  for (const LocalTensor& other : block.tensors) {
+    if (other.name == name) name += "'";
   }
-  return result;
+  return name;
+}
+
+AxisSet within_stage(const PartitionedGraph& graph, int mesh) {
+  const Mesh& of = mesh_of(graph, mesh);
+  return split_axes(of) - AxisSet::of(axis_index(of, to_string(graph.mesh, graph.pipeline)));
 }
 
 std::int64_t bucket_elements(const PartitionedBlock& block, const BucketClass& bucket) {

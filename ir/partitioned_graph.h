@@ -130,6 +130,8 @@ struct PartitionedGraph {
 
 const Mesh& mesh_of(const PartitionedGraph& graph, int mesh);  // 0 or 1
 // Axes of more than one rank inside a stage.
+// `name`, with as many primes as no other tensor of the block has.
+std::string unused_name(const PartitionedBlock& block, std::string name);
 AxisSet within_stage(const PartitionedGraph& graph, int mesh);
 
 // What a block adds to the flat bucket of a class. Each parameter starts at a multiple of

@@ -11,10 +11,6 @@ namespace {
 
 const std::vector<std::string> kWorld = {"layout.tp", "layout.cp", "layout.pp", "layout.dp"};
 
-std::string number(std::int64_t value) {
-  return std::to_string(value);
-}
-
 std::string joined(const std::string& a, const std::string& b) {
   if (a.empty() || b.empty()) return a + b;
   return a + ", or " + b;

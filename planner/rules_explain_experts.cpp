@@ -6,13 +6,6 @@
 #include "planner/rules_table.h"
 
 namespace mega::planner::explain {
-namespace {
-
-std::string number(std::int64_t value) {
-  return std::to_string(value);
-}
-
-}  // namespace
 
 RuleResult experts(const Facts& facts) {
   RuleResult result;

@@ -127,6 +127,10 @@ void assign(Facts& facts, const std::string& key, std::int64_t value) {
   if (key != "layout.dp") derive_dp(facts);
 }
 
+std::string number(std::int64_t value) {
+  return std::to_string(value);
+}
+
 std::string shown(const Facts& facts, const std::string& key) {
   return key + " " + std::to_string(value_of(facts, key));
 }

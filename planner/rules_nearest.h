@@ -15,6 +15,8 @@ std::int64_t value_of(const Facts& facts, const std::string& key);
 // Gives the key another value; dp follows the world where the user left it free.
 void assign(Facts& facts, const std::string& key, std::int64_t value);
 
+std::string number(std::int64_t value);
+
 // "layout.tp 8"
 std::string shown(const Facts& facts, const std::string& key);
 

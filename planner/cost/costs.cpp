@@ -97,38 +97,26 @@ BlockCost Costs::cost_of(const PartitionedGraph& graph, const PartitionedBlock& 
     return block.tensors[op.inputs[0]].home == Home::WeightShard ||
            !block.tensors[op.outputs[0]].own_part_of.empty();
   };
-  struct Direction {
-    std::int64_t BlockCost::*all;
-    std::int64_t BlockCost::*tensor;
-    std::int64_t BlockCost::*expert;
-    std::int64_t BlockCost::*data;
-  };
-  const auto add = [&](const LocalOp& op, const Direction& to) {
+  const auto add = [&](const LocalOp& op, std::int64_t& all_ns) {
     if (is_collective(op.kind)) {
       const std::int64_t ns = collective_of(graph, block, op);
-      cost.*to.all += ns;
+      all_ns += ns;
       const bool is_context = op.group->mesh == 0 && op.group->along == graph.sequence;
-      cost.*(is_of_bucket(op)      ? to.data
-             : is_context          ? &BlockCost::context_ns
-             : op.group->mesh == 0 ? to.tensor
-                                   : to.expert) += ns;
+      (is_of_bucket(op)      ? cost.data_ns
+       : is_context          ? cost.context_ns
+       : op.group->mesh == 0 ? cost.tensor_ns
+                             : cost.expert_ns) += ns;
       return;
     }
     const OpShape shape{op.kind, op.index, shapes(op.inputs), shapes(op.outputs), op.attributes};
     cost.flops += op_flops(shape).count();
     if (!job_.cluster) return;
     const std::int64_t ns = op_ns(job_.cluster->gpu, job_.training.precision, shape);
-    cost.*to.all += ns;
+    all_ns += ns;
     if (op.is_recomputed) cost.recompute_ns += ns;
   };
-  for (const LocalOp& op : block.forward) {
-    add(op, {&BlockCost::forward_ns, &BlockCost::forward_tensor_ns, &BlockCost::forward_expert_ns,
-             &BlockCost::forward_data_ns});
-  }
-  for (const LocalOp& op : block.backward) {
-    add(op, {&BlockCost::backward_ns, &BlockCost::backward_tensor_ns,
-             &BlockCost::backward_expert_ns, &BlockCost::backward_data_ns});
-  }
+  for (const LocalOp& op : block.forward) add(op, cost.forward_ns);
+  for (const LocalOp& op : block.backward) add(op, cost.backward_ns);
   cost.slot = block.saved + (block.input ? stream_bytes(graph) : Bytes());
   cost.scratch = std::max(block.forward_scratch, block.backward_scratch);
   for (const BucketClass& bucket : bucket_classes(block)) {

@@ -22,15 +22,12 @@ namespace mega::planner {
 // One block on one rank, one micro-batch.
 struct BlockCost {
   std::int64_t forward_ns = 0, backward_ns = 0;  // all ops
-  // Of these, collectives: of activations, moves of rows, buckets of weights and gradients.
-  std::int64_t forward_tensor_ns = 0, backward_tensor_ns = 0;
-  std::int64_t forward_expert_ns = 0, backward_expert_ns = 0;
-  std::int64_t forward_data_ns = 0, backward_data_ns = 0;
-  std::int64_t context_ns = 0;    // moves of parts of the sequence, both directions
-  std::int64_t recompute_ns = 0;  // of backward's ops, forward ops done again
-  double flops = 0;               // forward and backward
-  Bytes slot;                     // what it adds to a slot: its input stream and what it saves
-  Bytes scratch;                  // in either direction
+  // Of both, collectives: of activations, of rows for experts, of parts of the sequence, of buckets
+  // of weights and gradients; and forward ops that backward does again.
+  std::int64_t tensor_ns = 0, expert_ns = 0, context_ns = 0, data_ns = 0, recompute_ns = 0;
+  double flops = 0;  // forward and backward
+  Bytes slot;        // what it adds to a slot: its input stream and what it saves
+  Bytes scratch;     // in either direction
   std::vector<std::pair<BucketClass, std::int64_t>> buckets;  // elements of each class
   // What its parameters add at least to a step, whatever else shares their buckets: launches are
   // left out, and the rounding of each piece is given away.

@@ -196,21 +196,19 @@ TimeTerms terms_of(Costs& costs, const Parts& parts, const Durations& durations,
   const std::int64_t m = parts.shape.micro_batches;
   for (std::size_t c = 0; c < parts.ranks[rank].chunks.size(); ++c) {
     const BlockRange& blocks = parts.ranks[rank].chunks[c].blocks;
-    const std::int64_t tensor = sum(parts.blocks, blocks, &BlockCost::forward_tensor_ns) +
-                                sum(parts.blocks, blocks, &BlockCost::backward_tensor_ns);
-    const std::int64_t expert = sum(parts.blocks, blocks, &BlockCost::forward_expert_ns) +
-                                sum(parts.blocks, blocks, &BlockCost::backward_expert_ns);
-    const std::int64_t again = sum(parts.blocks, blocks, &BlockCost::recompute_ns);
-    const std::int64_t data = sum(parts.blocks, blocks, &BlockCost::forward_data_ns) +
-                              sum(parts.blocks, blocks, &BlockCost::backward_data_ns);
-    terms.exposed_tp_ns += m * tensor;
-    const std::int64_t context = sum(parts.blocks, blocks, &BlockCost::context_ns);
-    terms.exposed_ep_ns += m * expert;
-    terms.exposed_cp_ns += m * context;
-    terms.exposed_dp_ns += m * data;
-    terms.recompute_ns += m * again;
-    terms.compute_ns += m * (durations.forward_ns[rank][c] + durations.backward_ns[rank][c] -
-                             tensor - expert - context - data - again);
+    std::int64_t others = 0;
+    const auto take = [&](std::int64_t TimeTerms::*term, std::int64_t BlockCost::*member) {
+      const std::int64_t ns = m * sum(parts.blocks, blocks, member);
+      terms.*term += ns;
+      others += ns;
+    };
+    take(&TimeTerms::exposed_tp_ns, &BlockCost::tensor_ns);
+    take(&TimeTerms::exposed_cp_ns, &BlockCost::context_ns);
+    take(&TimeTerms::exposed_ep_ns, &BlockCost::expert_ns);
+    take(&TimeTerms::exposed_dp_ns, &BlockCost::data_ns);
+    take(&TimeTerms::recompute_ns, &BlockCost::recompute_ns);
+    terms.compute_ns +=
+        m * (durations.forward_ns[rank][c] + durations.backward_ns[rank][c]) - others;
     if (!parts.shape.overlap_gradient_reduce) terms.exposed_dp_ns += durations.reduce_ns[rank][c];
   }
   const bool is_end = rank == 0 || rank + 1 == parts.ranks.size();

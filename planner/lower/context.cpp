@@ -36,10 +36,7 @@ void ContextAttention::lower(const LocalOp& op, std::vector<LocalOp>& ops) {
 
 TensorId ContextAttention::like(TensorId id, const std::string& suffix) {
   LocalTensor tensor = block_.tensors[id];
-  tensor.name += suffix;
-  for (const LocalTensor& other : block_.tensors) {
-    if (other.name == tensor.name) tensor.name += "'";
-  }
+  tensor.name = unused_name(block_, tensor.name + suffix);
   return block_.tensors.add(std::move(tensor));
 }
 

@@ -17,15 +17,6 @@ AxisSet axis(const Mesh& mesh, const char* name) {
   return is_split ? AxisSet::of(index) : AxisSet{};
 }
 
-AxisSet all_of(const Placement& placement) {
-  AxisSet axes;
-  for (int i = 0; i < static_cast<int>(placement.mesh.axes.size()); ++i) {
-    const bool is_split = placement.mesh.axes[static_cast<std::size_t>(i)].size > 1;
-    if (is_split) axes = axes | AxisSet::of(i);
-  }
-  return axes - placement.pipeline;
-}
-
 }  // namespace
 
 Mesh expert_mesh(const Strategy& strategy) {
@@ -65,7 +56,8 @@ void place_experts(const ModelGraph& graph, const Strategy& strategy, Placement&
   assign("w", placement.of('f'));
   if (strategy.ep * strategy.etp == 1) return;
 
-  MEGA_CHECK(tokens == all_of(placement), "ranks of a stage hold the same tokens");
+  MEGA_CHECK(tokens == split_axes(placement.mesh) - placement.pipeline,
+             "ranks of a stage hold the same tokens");
   placement.experts = expert_mesh(strategy);
   const bool splits_edp = axis_index(placement.experts, "edp_inner") >= 0;
   const AxisSet inner = axis(placement.experts, splits_edp ? "edp_inner" : "edp");

@@ -75,7 +75,13 @@ class BlockPartitioner {
     for (const GraphOp& op : block_.forward) add(op, out_.forward);
     if (block_.output) out_.output = resolve(local_.at(block_.output), out_.forward);
     gathered_.clear();
-    for (const GraphOp& op : block_.backward) add(op, out_.backward);
+    for (const GraphOp& op : block_.backward) {
+      const std::size_t first = out_.backward.size();
+      add(op, out_.backward);
+      for (std::size_t i = first; i < out_.backward.size(); ++i) {
+        out_.backward[i].is_recomputed = op.is_recomputed;
+      }
+    }
     if (block_.input_gradient) {
       out_.input_gradient = resolve(local_.at(block_.input_gradient), out_.backward);
     }
@@ -104,10 +110,7 @@ class BlockPartitioner {
 
   TensorId add_tensor(std::string name, const Tensor& like, Sharding sharding) {
     LocalTensor tensor;
-    for (const LocalTensor& other : out_.tensors) {
-      if (other.name == name) name += "'";
-    }
-    tensor.name = std::move(name);
+    tensor.name = unused_name(out_, std::move(name));
     tensor.letters = like.letters;
     tensor.dtype = like.dtype;
     for (std::size_t i = 0; i < like.letters.size(); ++i) {
@@ -309,8 +312,6 @@ class BlockPartitioner {
     local.kind = op.kind;
     local.index = op.index;
     local.attributes = op.attributes;
-    local.is_recomputed = op.is_recomputed;
-    const std::size_t first = ops.size();
     for (const TensorId input : op.inputs) local.inputs.push_back(local_.at(input));
     const AxisSet passed = settle_partial(op, local.inputs, ops);
     LetterAxes axes = letter_axes(op, index, local.inputs, ops);
@@ -329,12 +330,7 @@ class BlockPartitioner {
     }
     if (op.kind == OpKind::TokenLoss) local.owner = place_.tensor - at(axes, 's');
     const bool attends = op.kind == OpKind::Attention || op.kind == OpKind::AttentionBackward;
-    if (attends && !place_.sequence.empty()) {
-      context_.lower(local, ops);
-      for (std::size_t i = first; i < ops.size(); ++i) ops[i].is_recomputed = op.is_recomputed;
-      return;
-    }
-    for (std::size_t i = first; i < ops.size(); ++i) ops[i].is_recomputed = op.is_recomputed;
+    if (attends && !place_.sequence.empty()) return context_.lower(local, ops);
     ops.push_back(std::move(local));
   }
 
@@ -409,11 +405,8 @@ class BlockPartitioner {
     if (op.kind == OpKind::RouteBackward) local.attributes.balance /= sequences;
     if (op.kind != OpKind::BalanceLoss && op.kind != OpKind::RouterZLoss) return;
     if (op.kind == OpKind::BalanceLoss) local.attributes.scale /= sequences;
-    AxisSet copies;
-    for (int i = 0; i < static_cast<int>(place_.mesh.axes.size()); ++i) {
-      if (place_.mesh.axes[static_cast<std::size_t>(i)].size > 1) copies = copies | AxisSet::of(i);
-    }
-    local.owner = copies - place_.pipeline - sharded(out_.tensors[local.inputs[0]].sharding);
+    const AxisSet copies = split_axes(place_.mesh) - place_.pipeline;
+    local.owner = copies - sharded(out_.tensors[local.inputs[0]].sharding);
   }
 
   void add_parameter(const Parameter& parameter) {

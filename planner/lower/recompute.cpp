@@ -103,8 +103,7 @@ Flops recomputed_flops(const ModelGraph& graph, const Recompute& recompute) {
   for (const Block& block : graph.kinds) {
     Flops again;
     for (const GraphOp& op : mega::planner::recompute(block, recompute).backward) {
-      if (!op.is_recomputed) continue;
-      if (op.kind != OpKind::MatMul && op.kind != OpKind::Attention) continue;
+      if (!op.is_recomputed || !is_in_model_flops(op.kind)) continue;
       again += flops(op.kind, *parse_index(op.index), graph.extents, op.attributes);
     }
     of_kind.push_back(again);

@@ -6,10 +6,7 @@ Flops model_flops(const ModelGraph& graph) {
   Flops forward;
   for (const BlockKindId kind : graph.chain) {
     for (const GraphOp& op : graph.kinds[kind].forward) {
-      if (op.kind != OpKind::MatMul && op.kind != OpKind::GroupedMatMul &&
-          op.kind != OpKind::Attention) {
-        continue;
-      }
+      if (!is_in_model_flops(op.kind)) continue;
       forward += flops(op.kind, *parse_index(op.index), graph.extents, op.attributes);
     }
   }

@@ -12,6 +12,11 @@ namespace {
 
 using nlohmann::json;
 
+// No configuration comes near these. Deeper ones would end in recursion, and products of larger
+// sizes leave 64 bits.
+constexpr int kDeepest = 16;
+constexpr std::int64_t kLargest = std::int64_t{1} << 31;
+
 // Mappings inside: one level deep, as "rope_parameters.rope_theta". Those of one entry per kind of
 // layer stay whole.
 std::map<std::string, json> flattened(const json& config) {
@@ -27,7 +32,7 @@ std::map<std::string, json> flattened(const json& config) {
 }
 
 bool fits(const json& value, std::int64_t) {
-  return value.is_number_integer();
+  return value.is_number_integer() && value >= 0 && value <= kLargest;
 }
 bool fits(const json& value, double) {
   return value.is_number();
@@ -54,8 +59,13 @@ HfConfig& HfConfig::operator=(HfConfig&&) noexcept = default;
 
 Result<HfConfig> HfConfig::parse(const std::string& file, const std::string& text) {
   json config;
+  bool is_too_deep = false;
+  const auto look = [&](int depth, json::parse_event_t, json&) {
+    is_too_deep = is_too_deep || depth > kDeepest;
+    return !is_too_deep;
+  };
   try {
-    config = json::parse(text);
+    config = json::parse(text, look);
   } catch (const json::parse_error& problem) {
     Diagnostic error;
     error.file = file;
@@ -64,6 +74,12 @@ Result<HfConfig> HfConfig::parse(const std::string& file, const std::string& tex
     error.where.line = 1 + static_cast<int>(std::count(before.begin(), before.end(), '\n'));
     error.where.column = std::max(1, static_cast<int>(before.size() - line_start));
     error.message = "this is no JSON";
+    return error;
+  }
+  if (is_too_deep) {
+    Diagnostic error;
+    error.file = file;
+    error.message = "it is nested more than " + std::to_string(kDeepest) + " levels deep";
     return error;
   }
   if (!config.is_object()) {
@@ -102,7 +118,7 @@ std::optional<T> HfConfig::value(const std::vector<std::string>& names, const ch
 }
 
 std::optional<std::int64_t> HfConfig::integer(const std::vector<std::string>& names) {
-  return value<std::int64_t>(names, "a whole number");
+  return value<std::int64_t>(names, "a whole number up to 2^31");
 }
 std::optional<double> HfConfig::real(const std::vector<std::string>& names) {
   return value<double>(names, "a number");

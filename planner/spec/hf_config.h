@@ -13,6 +13,7 @@ namespace mega::planner {
 
 class HfConfig {
  public:
+  // Errors: no JSON, no mapping, nested more than 16 levels deep.
   static Result<HfConfig> parse(const std::string& file, const std::string& text);
   ~HfConfig();
   HfConfig(HfConfig&&) noexcept;

@@ -45,7 +45,6 @@ const std::vector<std::string> kPassedOver = {"_name_or_path",
                                               "attention_softmax_in_fp32",
                                               "seq_length",
                                               "ep_size",
-                                              "aux_loss_alpha.unused",
                                               "tie_encoder_decoder",
                                               "ffn_config.ffn_type",
                                               "verbose",
@@ -125,12 +124,8 @@ class Importer {
   std::int64_t required(const std::string& what, const std::vector<std::string>& names) {
     const auto value = config_.integer(names);
     if (!value) config_.fail("no " + what + ": '" + names.front() + "' is missing");
+    if (value == 0) config_.fail("'" + names.front() + "' must be at least 1, got 0");
     return value.value_or(1);
-  }
-
-  bool is_gated() const {
-    return usual_.activation == ActivationKind::SwiGlu ||
-           usual_.activation == ActivationKind::GeGlu;
   }
 
   void sizes() {
@@ -153,7 +148,7 @@ class Importer {
     }
     auto ffn = config_.integer({"intermediate_size", "n_inner", "ffn_hidden_size"});
     if (const auto ratio = config_.integer({"expansion_ratio"})) ffn = *ratio * hidden_;
-    if (ffn && (is_gated() || *ffn != 4 * hidden_)) spec_.add("ffn_hidden", *ffn);
+    if (ffn && (is_gated(usual_.activation) || *ffn != 4 * hidden_)) spec_.add("ffn_hidden", *ffn);
     spec_.add("vocab", required("vocabulary", {"vocab_size"}));
     const auto positions =
         config_.integer({"max_position_embeddings", "n_positions", "max_seq_len"});
@@ -207,7 +202,7 @@ class Importer {
   // Gemma's "gelu" is the approximation by tanh, whatever its first configurations say.
   std::optional<std::string> activation_of(const std::string& word) const {
     const bool is_gelu = word.starts_with("gelu");
-    if (is_gated()) {
+    if (is_gated(usual_.activation)) {
       if (word == "silu" || word == "swish") return "swiglu";
       return is_gelu ? std::optional<std::string>("geglu") : std::nullopt;
     }

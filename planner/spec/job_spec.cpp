@@ -2,6 +2,10 @@
 
 namespace mega::planner {
 
+bool is_gated(ActivationKind kind) {
+  return kind == ActivationKind::SwiGlu || kind == ActivationKind::GeGlu;
+}
+
 std::int64_t rotated_dims(const ModelSpec& model) {
   const double dims = model.rope_fraction * static_cast<double>(model.head_dim);
   return static_cast<std::int64_t>(dims) / 2 * 2;

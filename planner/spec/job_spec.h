@@ -40,6 +40,8 @@ struct MoeSpec {
   double imbalance = 1;   // rows of the busiest rank, as a multiple of the mean: for times
 };
 
+bool is_gated(ActivationKind kind);  // an MLP of two branches
+
 struct ModelSpec {
   std::string name;    // of the bundled spec or the file; "model" when inline
   std::string family;  // planner/spec/families.h

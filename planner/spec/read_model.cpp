@@ -13,10 +13,6 @@ std::string read_family(MappingReader& reader) {
   return reader.choice("family", families(), later).value_or("gpt2");
 }
 
-bool is_gated(ActivationKind kind) {
-  return kind == ActivationKind::SwiGlu || kind == ActivationKind::GeGlu;
-}
-
 std::optional<ActivationKind> activation_named(const std::optional<std::string>& name) {
   if (!name) return std::nullopt;
   if (*name == "swiglu") return ActivationKind::SwiGlu;

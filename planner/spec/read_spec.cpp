@@ -33,43 +33,52 @@ void check_across(const JobSpec& job, ReadLog& log) {
   }
 }
 
-// What one rank at full speed would need for the whole step, roughly: of a number without its unit
-// this is years, and times no longer fit 64 bits.
-void check_duration(const JobSpec& job, ReadLog& log) {
-  if (!job.cluster || !log.errors.empty()) return;
-  constexpr double kMostSeconds = 3e8;  // ten years
+// What one rank would need for a whole step, roughly, in seconds.
+struct RoughTimes {
+  double compute, traffic, delays;
+};
+
+RoughTimes rough_times(const JobSpec& job) {
   const ModelSpec& model = job.model;
+  const GpuSpec& gpu = job.cluster->gpu;
+  const double layers = model.layers;
   const auto width = static_cast<double>(model.hidden);
-  const auto heads = static_cast<double>(2 * (model.heads + model.kv_heads) * model.head_dim);
+  const auto attention = static_cast<double>(model.heads * model.head_dim);
+  const auto keys = static_cast<double>(model.kv_heads * model.head_dim);
+  const double mlp =
+      (is_gated(model.activation) ? 3.0 : 2.0) * static_cast<double>(model.ffn_hidden);
   const double parameters =
-      model.layers * width * (heads + 3.0 * static_cast<double>(model.ffn_hidden)) +
-      width * static_cast<double>(model.vocab);
+      layers * width * (2 * attention + 2 * keys + mlp) + width * static_cast<double>(model.vocab);
   const auto batch = static_cast<double>(job.training.global_batch);
   const auto length = static_cast<double>(job.training.sequence_length);
-  const double attention =
-      12.0 * model.layers * static_cast<double>(model.heads * model.head_dim) * length;
-  const GpuSpec& gpu = job.cluster->gpu;
-  const double slowest = gpu.peak_bf16.count() > 0 && job.training.precision == "bf16"
-                             ? gpu.peak_bf16.count()
-                             : gpu.peak_fp32.count();
-  const double compute = batch * length * (6 * parameters + attention) / slowest;
-  const double traffic = batch * (20 * parameters + 400.0 * model.layers * length * width);
+  const bool is_half = job.training.precision == "bf16" && gpu.peak_bf16.count() > 0;
+  const double peak = is_half ? gpu.peak_bf16.count() : gpu.peak_fp32.count();
   const double delay = std::max({gpu.launch.count(), job.cluster->node.latency.count(),
                                  job.cluster->network.latency.count()});
+  return {batch * length * (6 * parameters + 12 * layers * attention * length) / peak,
+          batch * (20 * parameters + 400 * layers * length * width) / gpu.bandwidth.count(),
+          batch * layers * 100 * delay};
+}
+
+// Of a number without its unit that is years, and times no longer fit 64 bits.
+void check_duration(const JobSpec& job, ReadLog& log) {
+  if (!job.cluster || !log.errors.empty()) return;
   const auto refuse = [&](const std::string& key, double seconds) {
-    if (seconds <= kMostSeconds || log.places.count(key) == 0) return;
+    constexpr double kYear = 31557600;
+    if (seconds <= 10 * kYear) return;
     const Place& place = log.places[key];
-    log.errors.push_back(
-        {place.file,
-         place.where,
-         "at this " + key + " a step would take one rank over " +
-             std::to_string(static_cast<std::int64_t>(std::min(seconds / 3.2e7, 1e12))) + " years",
-         {},
-         "is a unit missing? Such as 312TFLOPS, 2039GB/s, 5us"});
+    const double years = std::min(seconds / kYear, 1e12);
+    log.errors.push_back({place.file,
+                          place.where,
+                          "at this " + key + " a step would take one rank over " +
+                              std::to_string(static_cast<std::int64_t>(years)) + " years",
+                          {},
+                          "is a unit missing? Such as 312TFLOPS, 2039GB/s, 5us"});
   };
-  refuse("cluster.gpu.peak", compute);
-  refuse("cluster.gpu.bandwidth", traffic / gpu.bandwidth.count());
-  refuse("cluster.gpu", batch * model.layers * 100 * delay);
+  const RoughTimes times = rough_times(job);
+  refuse("cluster.gpu.peak", times.compute);
+  refuse("cluster.gpu.bandwidth", times.traffic);
+  refuse("cluster.gpu", times.delays);
 }
 
 class JobReader {

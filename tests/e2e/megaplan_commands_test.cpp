@@ -88,6 +88,34 @@ TEST_F(Megaplan, AnEstimateOfThePlanIsThatOfItsJobLessTheStages) {
   EXPECT_EQ(megaplan("estimate job.plan --set layout.tp=1").code, 2);
 }
 
+TEST_F(Megaplan, AnImportedModelIsAModel) {
+  write("config.json",
+        R"({"model_type": "llama", "hidden_size": 64, "intermediate_size": 128, "vocab_size": 256,
+            "num_hidden_layers": 2, "num_attention_heads": 4, "num_key_value_heads": 2,
+            "rope_parameters": {"rope_type": "default", "rope_theta": 500000.0}, "secret": 7})");
+  const Outcome import = megaplan("import hf config.json -o model.yaml");
+  ASSERT_EQ(import.code, 0) << import.err;
+  EXPECT_EQ(import.err, "not understood  secret: 7\n");
+  write("job.yaml",
+        "model: model.yaml\ntraining: {sequence_length: 16, global_batch: 2}\n"
+        "layout: {micro_batch: 1}\n");
+  const Outcome estimate = megaplan("estimate job.yaml --format json");
+  ASSERT_EQ(estimate.code, 0) << estimate.err;
+  EXPECT_EQ(json::parse(estimate.out)["parameters"], 106816);
+}
+
+TEST_F(Megaplan, WhatIsNoConfigurationIsNotImported) {
+  EXPECT_EQ(megaplan("import hf nothing.json").code, 2);
+  write("bad.json", "{\"model_type\":\n oops}");
+  const Outcome bad = megaplan("import hf bad.json -o model.yaml");
+  EXPECT_EQ(bad.code, 2);
+  EXPECT_NE(bad.err.find("bad.json:2:"), std::string::npos) << bad.err;
+  EXPECT_FALSE(std::filesystem::exists(path("model.yaml")));
+  write("deep.json", "{\"x\": " + std::string(100'000, '[') + std::string(100'000, ']') + "}");
+  EXPECT_EQ(megaplan("import hf deep.json").code, 2);
+  EXPECT_EQ(megaplan("import torch bad.json").code, 2);
+}
+
 TEST_F(Megaplan, AnEstimateWithoutClusterHasMemoryAndNoTimes) {
   write("job.yaml",
         "model: tiny-gpt2\ntraining: {sequence_length: 16, global_batch: 8}\n"

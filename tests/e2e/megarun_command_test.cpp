@@ -136,6 +136,7 @@ TEST_F(Megarun, WrongUsageIsExplained) {
   expect("", 2, "PLAN is required");
   expect("toy.plan --data text.txt --steps 0", 2, "--steps: Value 0 not in range 1 to ");
   expect("toy.plan --data text.txt --timeout 0", 2, "--timeout");
+  expect("toy.plan --data text.txt --timeout nan", 2, "nan is no number of seconds");
   expect("toy.plan --data text.txt --backend tpu", 2, "tpu");
   expect("toy.plan --data text.txt --save dir", 2, "--save");  // not built: absent, no stub
   expect("-h", 0, "Example: megarun");

@@ -41,7 +41,7 @@ TEST_P(Context, OneSgdStepEqualsOneRank) {
   planner::JobSpec job = training_job(is_gpt2);
   if (kind == ContextKind::Ulysses && !is_gpt2) job.model.kv_heads = 4;
   const planner::Strategy strategy = strategy_of(job, layout, kind);
-  if (!planner::is_legal(job, strategy)) GTEST_SKIP() << "heads don't go round";
+  ASSERT_TRUE(planner::is_legal(job, strategy));
   const Outcome one_rank = train(job, {}, 1);
   const Outcome outcome = train(plan_of(job, strategy), 1);
   expect_same_steps(outcome, one_rank, 1e-5);

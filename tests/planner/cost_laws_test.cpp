@@ -9,6 +9,7 @@
 #include "planner/cost/evaluate.h"
 #include "planner/lower/emit_plan.h"
 #include "planner/lower/partition.h"
+#include "planner/rules.h"
 #include "tests/support/small_jobs.h"
 
 namespace mega::planner {
@@ -33,6 +34,39 @@ TEST(CostLaws, EvaluateEqualsThePlan) {
       EXPECT_EQ(arena_bytes(plan.programs[r]), e.memory[r].total) << "stage " << r;
     }
   });
+}
+
+// What a sequence in parts and recomputation add to blocks.
+TEST(CostLaws, EvaluateEqualsThePlanWithPartsAndRecomputation) {
+  for (const bool is_tied : {true, false}) {
+    Setting setting(small_job(is_tied));
+    for (const ContextKind kind :
+         {ContextKind::Ring, ContextKind::AllGather, ContextKind::Ulysses}) {
+      for (const char* text : {"none", "selective:activation+mlp+norms", "full"}) {
+        SCOPED_TRACE(to_string(kind) + " " + text);
+        Strategy strategy;
+        strategy.cp = strategy.pp = strategy.dp = 2;
+        strategy.context = kind;
+        strategy.recompute = *recompute_named(text);
+        strategy.zero = 1;
+        strategy.zero_group = 4;
+        strategy = normalised(strategy);
+        balance_stages(setting.costs, strategy, Bytes());
+        const Plan plan = lower(setting, strategy);
+        const Evaluation e = evaluate(setting.costs, strategy);
+        EXPECT_EQ(render(verify(plan, "plan"), {}), "");
+        EXPECT_EQ(simulate(plan).step_ns, e.step_ns);
+        for (std::size_t r = 0; r < e.memory.size(); ++r) {
+          EXPECT_EQ(arena_bytes(plan.programs[r]), e.memory[r].total) << "stage " << r;
+        }
+        EXPECT_GT(e.time.exposed_cp_ns, 0);
+        EXPECT_EQ(e.time.recompute_ns > 0, strategy.recompute.kind != Recompute::Kind::None);
+        const Bounds bounds = lower_bounds(setting.costs, strategy);
+        EXPECT_LE(bounds.step_ns, e.step_ns);
+        EXPECT_LE(bounds.peak, peak(e));
+      }
+    }
+  }
 }
 
 TEST(CostLaws, ThePlanSpendsItsTimeAsEvaluateSays) {

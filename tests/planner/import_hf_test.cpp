@@ -175,7 +175,18 @@ TEST(ImportHf, RefusesByName) {
   EXPECT_EQ(error_of(R"({"model_type": "mamba"})"), "models of the type 'mamba' can't be imported");
   EXPECT_EQ(error_of(R"({"model_type": "llama"})"), "no layers: 'num_hidden_layers' is missing");
   EXPECT_EQ(error_of(R"({"model_type": "llama", "num_hidden_layers": "two"})"),
-            "'num_hidden_layers' must be a whole number, got \"two\"");
+            "'num_hidden_layers' must be a whole number up to 2^31, got \"two\"");
+  EXPECT_EQ(error_of(R"({"model_type": "llama", "num_hidden_layers": -2})"),
+            "'num_hidden_layers' must be a whole number up to 2^31, got -2");
+  EXPECT_EQ(error_of(R"({"model_type": "llama", "num_hidden_layers": 0})"),
+            "'num_hidden_layers' must be at least 1, got 0");
+  // Neither recursion nor a product of sizes may end in a crash.
+  const std::string deep(100'000, '[');
+  EXPECT_EQ(error_of("{\"x\": " + deep + std::string(100'000, ']') + "}"),
+            "it is nested more than 16 levels deep");
+  EXPECT_EQ(error_of(R"({"model_type": "mpt", "d_model": 64, "n_layers": 2, "n_heads": 4,
+    "vocab_size": 100, "expansion_ratio": 9223372036854775807})"),
+            "'expansion_ratio' must be a whole number up to 2^31, got 9223372036854775807");
   EXPECT_EQ(error_of(R"({"model_type": "llama", "num_hidden_layers": 2, "hidden_size": 64,
     "num_attention_heads": 4, "vocab_size": 100, "hidden_act": "relu"})"),
             "the activation 'relu' is not known");

@@ -63,5 +63,36 @@ TEST(RecomputeTest, CountsTheFlopsThatAreDoneAgain) {
   EXPECT_EQ(recomputed_flops(graph, *recompute_named("full")), Flops(8 * (products + attention)));
 }
 
+// Of experts every op is marked as done again, the moves of rows among them.
+TEST(RecomputeTest, MarksTheOpsOfExperts) {
+  JobSpec job = mega::testing::training_job(false);
+  MoeSpec moe;
+  moe.experts = 4;
+  moe.top_k = 2;
+  moe.ffn_hidden = 24;
+  job.model.moe = moe;
+  const ModelGraph graph =
+      add_backward(build_model(job.model, job.training.sequence_length, job.training.global_batch));
+  Strategy strategy;
+  strategy.dp = strategy.ep = 2;
+  strategy.recompute = *recompute_named("selective:moe");
+  const auto count = [&](OpKind kind, bool is_recomputed) {
+    int found = 0;
+    for (const LocalOp& op : layer_of(partition(graph, strategy)).backward) {
+      found += op.kind == kind && op.is_recomputed == is_recomputed;
+    }
+    return found;
+  };
+  EXPECT_EQ(count(OpKind::AllToAll, true), 1);
+  EXPECT_EQ(count(OpKind::AllToAllV, true), 2);   // there and back, done again
+  EXPECT_EQ(count(OpKind::AllToAllV, false), 2);  // of the gradients
+  // Gate, up and down: CombineRowsBackward reads what comes back.
+  EXPECT_EQ(count(OpKind::GroupedMatMul, true), 3);
+  const double rows = 16 * 2, h = 32, m = 24;
+  const Recompute none, again = strategy.recompute;
+  EXPECT_EQ(recomputed_flops(graph, none), Flops(0));
+  EXPECT_EQ(recomputed_flops(graph, again), Flops(8 * (3 * 2 * rows * h * m + 2 * 16 * h * 4)));
+}
+
 }  // namespace
 }  // namespace mega::planner

@@ -290,6 +290,34 @@ TEST(Rules, A09_SequencesSplitOverContextAndTensorRanks) {
   }
 }
 
+TEST(Rules, RanksOfASplitSequenceStayTogether) {
+  JobSpec spec = job();
+  spec.training.sequence_length = 32;
+  Strategy s;
+  s.tp = s.cp = 2;
+  s.rank_order = "cp-tp-ep-dp-pp";
+  EXPECT_TRUE(is_legal(spec, s));
+  s.sequence_parallel = true;
+  const RuleResult result = only_broken(spec, s);
+  EXPECT_EQ(result.rule, "context_order");
+  EXPECT_EQ(result.nearest,
+            "layout.rank_order: tp-cp-ep-dp-pp, or layout.sequence_parallel: false");
+}
+
+TEST(Rules, AStepHasSoManyMicroBatches) {
+  JobSpec spec = job();
+  spec.training.global_batch = 65536 * 2;
+  Strategy s;
+  const RuleResult result = only_broken(spec, s);
+  EXPECT_EQ(result.rule, "micro_batches");
+  EXPECT_EQ(result.message,
+            "training.global_batch 131072 makes 131072 micro-batches of layout.micro_batch 1 on "
+            "each of layout.dp 1; at most 65536 a step are supported");
+  EXPECT_EQ(result.nearest, "training.global_batch: 65536");
+  s.micro_batch = 2;
+  EXPECT_TRUE(is_legal(spec, s));
+}
+
 // H13: heads go round, and those of keys too; ring has no such rule and is offered.
 TEST(Rules, H13_UlyssesNeedsHeadsForEachRank) {
   JobSpec spec = job();

@@ -203,6 +203,22 @@ TEST(Search, StoppedBeforeAnythingIsFoundProvesNothing) {
   EXPECT_TRUE(result.infeasible.empty());
 }
 
+// Bounds of many layouts take a while, too.
+TEST(Search, IsInterruptedWhileItComputesBounds) {
+  MadeUpCost cost(5, Bytes(0), false);
+  SearchOptions options;
+  int asked = 0;
+  options.interrupted = [&] { return ++asked > 4; };
+  const SearchResult whole = search(test::job_of({.gpus = 8}), cost.callbacks, {});
+  const SearchResult result = search(test::job_of({.gpus = 8}), cost.callbacks, options);
+  EXPECT_EQ(asked, 5);
+  EXPECT_EQ(result.counts.space, whole.counts.space);
+  EXPECT_LE(result.counts.evaluated + result.counts.bounded + result.counts.over_memory, 4);
+  EXPECT_FALSE(result.top.empty());
+  EXPECT_FALSE(result.counts.proven_optimal);
+  EXPECT_EQ(result.counts.gap, 1);
+}
+
 TEST(Search, NothingFitsTellsTheSmallestPeakAndAWayOut) {
   JobSpec job = test::job_of({.gpus = 2});
   MadeUpCost cost(5, Bytes(900), false);

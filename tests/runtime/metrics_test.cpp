@@ -69,6 +69,7 @@ TEST(Metrics, ALongRunShowsFewRowsAndTheLast) {
   EXPECT_TRUE(is_shown(100'003, 100'003));
   EXPECT_TRUE(is_shown(3, 3));
   EXPECT_TRUE(is_shown(100, 300));
+  EXPECT_TRUE(is_shown(1, INT64_MAX));  // at once, and without leaving 64 bits
 }
 
 }  // namespace
