@@ -135,8 +135,9 @@ std::optional<std::vector<int>> best_mixed_cut(const StageLines& lines, std::int
   least_value(most_time(lines), [&](std::int64_t time) {
     if (!mixed_cut_may_exist(lines, time, memory)) return false;
     auto cut = mixed_cut(lines, time, memory);
-    if (cut) best = std::move(cut);
-    return cut.has_value();
+    if (!cut) return false;
+    best = std::move(cut);
+    return true;
   });
   return best;
 }

@@ -89,7 +89,8 @@ void place_experts(const ModelGraph& graph, const Strategy& strategy, Placement&
 double expected_rows(const Placement& placement, double imbalance) {
   if (placement.experts.axes.empty()) return 1;
   const auto local = [&](char letter, const Mesh& mesh) {
-    return static_cast<double>(placement.extents[letter] / extent(mesh, placement.of(letter)));
+    const std::int64_t rows = placement.extents[letter] / extent(mesh, placement.of(letter));
+    return static_cast<double>(rows);
   };
   return std::min(1.0, imbalance * local('u', placement.mesh) / local('c', placement.experts));
 }

@@ -400,8 +400,8 @@ class BlockPartitioner {
 
   // The auxiliary losses: of a whole micro-batch, and counted by one of those who know it.
   void finish_loss(const GraphOp& op, LocalOp& local) const {
-    const auto sequences =
-        static_cast<double>(place_.extents['b'] / extent(place_.mesh, place_.of('b')));
+    const std::int64_t micro_batch = place_.extents['b'] / extent(place_.mesh, place_.of('b'));
+    const auto sequences = static_cast<double>(micro_batch);
     if (op.kind == OpKind::RouteBackward) local.attributes.balance /= sequences;
     if (op.kind != OpKind::BalanceLoss && op.kind != OpKind::RouterZLoss) return;
     if (op.kind == OpKind::BalanceLoss) local.attributes.scale /= sequences;

@@ -349,7 +349,7 @@ class Differentiator {
 
 }  // namespace
 
-ModelGraph add_backward(ModelGraph graph) {
+ModelGraph add_backward(const ModelGraph& graph) {
   ModelGraph result = graph;
   result.kinds = {};
   for (Block block : graph.kinds) {

@@ -26,7 +26,9 @@ std::map<std::string, json> flattened(const json& config) {
       flat[key] = value;
       continue;
     }
-    for (const auto& [inner, inner_value] : value.items()) flat[key + "." + inner] = inner_value;
+    for (const auto& [inner, inner_value] : value.items()) {
+      flat[std::string(key).append(".").append(inner)] = inner_value;
+    }
   }
   return flat;
 }
@@ -145,7 +147,7 @@ std::vector<std::string> HfConfig::left() const {
     if (state_->known.contains(name) || value.is_null()) continue;
     std::string text = value.dump();
     if (text.size() > 60) text = text.substr(0, 57) + "...";
-    left.push_back(name + ": " + text);
+    left.push_back(std::string(name).append(": ").append(text));
   }
   return left;
 }

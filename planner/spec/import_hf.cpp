@@ -239,7 +239,7 @@ class Importer {
       return std::vector<std::string>{"rope_scaling." + name, "rope_parameters." + name};
     };
     auto kinds = both("rope_type");
-    kinds.push_back("rope_scaling.type");
+    kinds.emplace_back("rope_scaling.type");
     const auto kind = config_.word(kinds);
     if (!kind || *kind == "default") return;
     Section scaling;

@@ -46,32 +46,32 @@ struct ModelSpec {
   std::string name;    // of the bundled spec or the file; "model" when inline
   std::string family;  // planner/spec/families.h
   int layers = 0;
+  int no_rope_every = 0;  // n: layers n-1, 2n-1, ... have no rotary positions; 0: all have
   std::int64_t hidden = 0, heads = 0, kv_heads = 0, head_dim = 0;
   std::int64_t ffn_hidden = 0;  // per branch: SwiGLU has two branches of this width
   std::int64_t vocab = 0;
   std::int64_t vocab_multiple = 128;  // the vocabulary is padded to a multiple of this times tp
   std::int64_t max_position = 0;      // rows of the learned position table; longest sequence
-  NormKind norm = NormKind::LayerNorm;
   double norm_epsilon = 1e-5;
+  double norm_offset = 0;  // added to the weights of norms, which start at 1 less this
+  double rope_theta = 10000;
+  double rope_fraction = 1;  // of the head_dim dimensions, how many turn
+  double qkv_clip = 0;       // largest |q|, |k|, |v|; 0: any
+  double embedding_scale = 1;
+  double logit_softcap = 0;  // c: logits become c tanh(x / c); 0: as they are
+  double init_std = 0.02;
+  NormKind norm = NormKind::LayerNorm;
   ActivationKind activation = ActivationKind::GeluTanh;
   PositionKind position = PositionKind::Learned;
-  double rope_theta = 10000;
   bool rope_interleaved = false;
-  double rope_fraction = 1;        // of the head_dim dimensions, how many turn
-  int no_rope_every = 0;           // n: layers n-1, 2n-1, ... have no rotary positions; 0: all have
-  double norm_offset = 0;          // added to the weights of norms, which start at 1 less this
-  bool qk_norm = false;            // of each head of q and k, before the positions
-  double qkv_clip = 0;             // largest |q|, |k|, |v|; 0: any
-  bool parallel_residual = false;  // attention and MLP both read the layer's input
+  bool qk_norm = false;               // of each head of q and k, before the positions
+  bool parallel_residual = false;     // attention and MLP both read the layer's input
   bool shared_residual_norm = false;  // and share its norm
   bool post_norms = false;            // norms on what attention and MLP add to the stream
   bool embedding_norm = false;
-  double embedding_scale = 1;
-  double logit_softcap = 0;  // c: logits become c tanh(x / c); 0: as they are
-  bool bias_norm = true;     // of layer norms
+  bool bias_norm = true;  // of layer norms
   bool bias_qkv = false, bias_attention_out = false, bias_mlp = false;
   bool tied_embeddings = false;
-  double init_std = 0.02;
   std::optional<MoeSpec> moe;
 };
 

@@ -148,7 +148,9 @@ TEST_F(Megarun, WrongPlansAreLocatedErrors) {
                                            "ELF\0\0\1\xff",
                                            8));
   folder_.write("broken.plan", "megaplan 1\njob x\nnonsense here\n");
-  folder_.write("large.plan", std::string(100'000'000, 'x'));
+  std::string large;
+  large.resize(100'000'000, 'x');
+  folder_.write("large.plan", large);
   std::string missing = mega::testing::toy_plan_text({2, 2});
   missing.resize(missing.rfind("run update"));
   folder_.write("cut.plan", missing);

@@ -91,7 +91,8 @@ TEST(Tensors, GatherPutsPartsOfABucketTogether) {
   Ranks ranks;
   for (std::size_t rank = 0; rank < 4; ++rank) {
     for (std::size_t i = 0; i < 4; ++i) {
-      ranks.memory[rank][i] = static_cast<float>(rank / 2 * 4 + i) - 1;  // element of the tensor
+      const std::size_t element = rank / 2 * 4 + i;  // of the bucket, one before the tensor's
+      ranks.memory[rank][i] = static_cast<float>(element) - 1;
     }
   }
   const auto tensors = gather(plan_of_parts(), ranks.arenas, Role::Parameter);

@@ -62,7 +62,7 @@ inline std::map<std::string, StoredTensor> read_safetensors(const std::string& p
   std::size_t at = 0;
   while (at + 5 < words.size()) {
     StoredTensor tensor;
-    const std::string name = words[at];
+    const std::string& name = words[at];
     tensor.dtype = words[at + 2];
     if (words[at + 1] != "dtype" || words[at + 3] != "shape" || words[at + 4] != "[") return {};
     for (at += 5; at < words.size() && words[at] != "]"; ++at)

@@ -97,7 +97,7 @@ inline const std::vector<std::uint8_t>& training_tokens() {
 // The plan as megarun would see it: through its text, and proved.
 inline Plan plan_of(const planner::JobSpec& job, const planner::Strategy& strategy) {
   planner::Planner planner(job);
-  const Plan plan = planner.compile(strategy);
+  Plan plan = planner.compile(strategy);
   const std::string text = print_plan(plan);
   Result<Plan> parsed = parse_plan("plan", text);
   if (!parsed.ok()) {
