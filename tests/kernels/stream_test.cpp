@@ -23,6 +23,10 @@ thread_local std::int64_t allocations = 0;
   if (memory == nullptr) std::abort();
   return memory;
 }
+// The sanitizer has one of its own, which doesn't pair with the delete below.
+[[gnu::noinline]] void* operator new(std::size_t size, const std::nothrow_t&) noexcept {
+  return operator new(size);
+}
 [[gnu::noinline]] void operator delete(void* memory) noexcept {
   std::free(memory);
 }

@@ -76,9 +76,10 @@ TEST(RecomputeTest, MarksTheOpsOfExperts) {
   Strategy strategy;
   strategy.dp = strategy.ep = 2;
   strategy.recompute = *recompute_named("selective:moe");
+  const PartitionedGraph sharded = partition(graph, strategy);
   const auto count = [&](OpKind kind, bool is_recomputed) {
     int found = 0;
-    for (const LocalOp& op : layer_of(partition(graph, strategy)).backward) {
+    for (const LocalOp& op : layer_of(sharded).backward) {
       found += op.kind == kind && op.is_recomputed == is_recomputed;
     }
     return found;
