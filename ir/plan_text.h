@@ -9,6 +9,7 @@
 //     persistent w [8,4] @0 parameter h.w [16/tp,4]
 //     scratch y [4,8] @0                      fp32 unless it says otherwise, offset in bytes
 //     slot x [4,4] @0                         offset within one slot
+//     persistent w.grad [8,4] @512 gradient = [16/tp,4]     '=': of the tensor "w"
 //     view w0 [4,4] in w @0
 //     view w1 [4,4] in w @0+64*tp             64 bytes further on with each step along tp
 //     segment forward of front ns=1500
@@ -17,7 +18,7 @@
 //       run forward mb=0 slot=0
 //       exchange pp send x mb=0 slot=0 to +1, receive d mb=0 slot=0 from +1 on p2p after compute
 //       repeat 6 as i
-//         run forward mb=i+1 slot=(i+1)%2 after p2p~1    waits for all of p2p but the latest
+//         run forward mb=i+1 slot=mb%2 after p2p~1       waits for all of p2p but the latest
 //       end
 //   ranks by pp: stage0 stage1                "stage0*3" is three times stage0
 //

@@ -37,6 +37,15 @@ bool is_plain_name(std::string_view name) {
          std::all_of(name.begin(), name.end(), is_plain);
 }
 
+std::string_view tensor_of(std::string_view buffer_name) {
+  for (const std::string_view ending : {".part", ".grad"}) {
+    if (buffer_name.size() > ending.size() && buffer_name.ends_with(ending)) {
+      buffer_name.remove_suffix(ending.size());
+    }
+  }
+  return buffer_name;
+}
+
 std::string quoted_name(std::string_view name) {
   if (is_plain_name(name)) return std::string(name);
   constexpr std::string_view kHex = "0123456789abcdef";

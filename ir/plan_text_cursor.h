@@ -18,6 +18,9 @@ namespace mega {
 // Names of plain characters are written as they are, all others in quotes.
 bool is_plain_name(std::string_view name);
 std::string quoted_name(std::string_view name);
+// What a shard's "=" stands for: the buffer's name, less the ".part" of a rank's piece of it and
+// the ".grad" of its gradient: "w" for "w", "w.part", "w.grad" and "w.grad.part".
+std::string_view tensor_of(std::string_view buffer_name);
 
 class TextCursor {
  public:

@@ -105,7 +105,9 @@ class PlanParser {
   bool exchange(TextCursor& line);
   bool transfer(TextCursor& line, Exchange& exchange);
   // A slot is read modulo `slots`; 0 where there is no chunk to count by.
-  std::optional<Affine> affine(TextCursor& line, int slots);
+  bool micro_batch_and_slot(TextCursor& line, int slots, std::optional<Affine>& micro_batch,
+                            std::optional<Affine>& slot);
+  std::optional<Affine> affine(TextCursor& line);
   std::optional<Affine> affine_sum(TextCursor& line);
   int slots_of(int chunk) const;
   bool queue_and_waits(TextCursor& line, Instruction& instruction);

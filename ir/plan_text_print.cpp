@@ -121,16 +121,26 @@ void PlanPrinter::affine(Affine value) {
 }
 
 // The remainder by the chunk's slot count is for the reader; the value keeps the number before.
-void PlanPrinter::slot(Affine value, int chunk) {
+void PlanPrinter::slot(Affine value, const std::optional<Affine>& micro_batch, int chunk) {
   put(" slot=");
   const bool has_chunk = chunk >= 0 && static_cast<std::size_t>(chunk) < program_->chunks.size();
   const int count = has_chunk ? program_->chunks[static_cast<std::size_t>(chunk)].slot_count : 0;
   const bool reduced = value.step == 0 && value.base >= 0 && value.base < count;
-  const bool brackets = count > 0 && value.step != 0 && (value.step != 1 || value.base != 0);
-  if (brackets) put("(");
-  affine(value);
-  if (brackets) put(")");
-  if (count > 0 && !reduced) put("%").put(count);
+  if (count == 0 || reduced) {
+    affine(value);
+    return;
+  }
+  const bool brackets = value.step != 0 && (value.step != 1 || value.base != 0);
+  if (value == micro_batch) {
+    put("mb");
+  } else if (brackets) {
+    put("(");
+    affine(value);
+    put(")");
+  } else {
+    affine(value);
+  }
+  put("%").put(count);
 }
 
 void PlanPrinter::of_chunk(int chunk) {
@@ -177,7 +187,7 @@ void PlanPrinter::run(const Run& run) {
   put("run ").name(segment.name);
   if (run.micro_batch) put(" mb=");
   if (run.micro_batch) affine(*run.micro_batch);
-  if (run.slot) slot(*run.slot, segment.chunk);
+  if (run.slot) slot(*run.slot, run.micro_batch, segment.chunk);
 }
 
 void PlanPrinter::exchange(const Exchange& exchange) {
@@ -190,7 +200,7 @@ void PlanPrinter::exchange(const Exchange& exchange) {
     put(i == 0 ? " " : ", ").put(transfer.is_send ? "send " : "receive ").name(buffer.name);
     if (transfer.micro_batch) put(" mb=");
     if (transfer.micro_batch) affine(*transfer.micro_batch);
-    if (transfer.slot) slot(*transfer.slot, buffer.chunk);
+    if (transfer.slot) slot(*transfer.slot, transfer.micro_batch, buffer.chunk);
     put(transfer.is_send ? " to " : " from ").put(transfer.hop > 0 ? "+" : "").put(transfer.hop);
   }
 }

@@ -65,8 +65,8 @@ void PlanPrinter::shard(const Buffer& buffer, const Shard& shard) {
       put(" copy ");
       break;
   }
-  // '=' stands for the buffer's own name: long names are most of a plan's text.
-  if (shard.name == buffer.name) {
+  // Long names are most of a plan's text.
+  if (shard.name == tensor_of(buffer.name)) {
     put("=");
   } else {
     name(shard.name);

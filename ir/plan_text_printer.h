@@ -44,7 +44,7 @@ class PlanPrinter {
   void in_mesh(int index);
   void shape(const Shape& shape);
   void affine(Affine value);
-  void slot(Affine value, int chunk);
+  void slot(Affine value, const std::optional<Affine>& micro_batch, int chunk);
 
   void program();
   void buffer(const Buffer& buffer);

@@ -160,7 +160,7 @@ bool PlanParser::shard(TextCursor& line, Buffer& buffer) {
                           "use parameter, gradient, activation or copy");
   }
   if (line.accept('=')) {
-    shard.name = buffer.name;
+    shard.name = tensor_of(buffer.name);
   } else if (!store(shard.name, line.name("the name of the global tensor"))) {
     return false;
   }

@@ -83,8 +83,7 @@ bool PlanParser::run(TextCursor& line) {
   if (segment < 0) return false;
   run.segment = SegmentId{segment};
   const int slots = slots_of(current().segments[run.segment].chunk);
-  if (line.accept_key("mb") && !store(run.micro_batch, affine(line, 0))) return false;
-  if (line.accept_key("slot") && !store(run.slot, affine(line, slots))) return false;
+  if (!micro_batch_and_slot(line, slots, run.micro_batch, run.slot)) return false;
   Instruction instruction;
   instruction.body = run;
   return queue_and_waits(line, instruction) && add_instruction(line, std::move(instruction));
@@ -115,8 +114,7 @@ bool PlanParser::transfer(TextCursor& line, Exchange& exchange) {
   if (buffer < 0) return false;
   transfer.buffer = BufferId{buffer};
   const int slots = slots_of(current().buffers[transfer.buffer].chunk);
-  if (line.accept_key("mb") && !store(transfer.micro_batch, affine(line, 0))) return false;
-  if (line.accept_key("slot") && !store(transfer.slot, affine(line, slots))) return false;
+  if (!micro_batch_and_slot(line, slots, transfer.micro_batch, transfer.slot)) return false;
   if (!line.expect_word(transfer.is_send ? "to" : "from")) return false;
   if (!store(transfer.hop, line.integer("a number of places", -kMaxHop, kMaxHop))) return false;
   exchange.transfers.push_back(transfer);
@@ -147,21 +145,31 @@ bool PlanParser::queue_and_waits(TextCursor& line, Instruction& instruction) {
                line.integer("a time in nanoseconds", 0, std::numeric_limits<std::int64_t>::max()));
 }
 
-// "3", "i", "i+3", "4*i-3", and of a slot "(i+3)%4".
-std::optional<Affine> PlanParser::affine(TextCursor& line, int slots) {
-  const bool bracket = line.accept('(');
-  const auto value = affine_sum(line);
-  if (!value || (bracket && !line.expect(')'))) return std::nullopt;
-  if (value->step != 0 && !repeat_) {
-    line.fail_last("'i' has a value only between 'repeat' and 'end'");
-    return std::nullopt;
+// "mb=i+3 slot=(i+3)%4", which is "mb=i+3 slot=mb%4".
+bool PlanParser::micro_batch_and_slot(TextCursor& line, int slots,
+                                      std::optional<Affine>& micro_batch,
+                                      std::optional<Affine>& slot) {
+  if (line.accept_key("mb") && !store(micro_batch, affine(line))) return false;
+  if (!line.accept_key("slot")) return true;
+  if (micro_batch && line.accept_word("mb")) {
+    slot = micro_batch;
+  } else {
+    const bool bracket = line.accept('(');
+    if (!store(slot, affine(line)) || (bracket && !line.expect(')'))) return false;
   }
-  if (!line.accept('%')) return value;
+  if (!line.accept('%')) return true;
   const auto modulus = line.integer("the number of slots", 1, kMaxTerm);
-  if (!modulus) return std::nullopt;
-  if (*modulus == slots || slots == 0) return value;
-  line.fail_last("slots are counted modulo the chunk's " + std::to_string(slots) + ", not " +
-                 std::to_string(*modulus));
+  if (!modulus) return false;
+  if (*modulus == slots || slots == 0) return true;
+  return line.fail_last("slots are counted modulo the chunk's " + std::to_string(slots) + ", not " +
+                        std::to_string(*modulus));
+}
+
+// "3", "i", "i+3", "4*i-3".
+std::optional<Affine> PlanParser::affine(TextCursor& line) {
+  const auto value = affine_sum(line);
+  if (!value || value->step == 0 || repeat_) return value;
+  line.fail_last("'i' has a value only between 'repeat' and 'end'");
   return std::nullopt;
 }
 

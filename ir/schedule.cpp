@@ -28,8 +28,8 @@ bool has_reduce_queue(const ScheduleShape& shape) {
 std::vector<std::string> queue_labels(const ScheduleShape& shape) {
   std::vector<std::string> labels = {"compute"};
   const int colours = colours_in_use(shape);
-  for (int c = 0; c < colours; ++c) labels.push_back("activations_" + std::to_string(c));
-  for (int c = 0; c < colours; ++c) labels.push_back("gradients_" + std::to_string(c));
+  for (int c = 0; c < colours; ++c) labels.push_back("forward_" + std::to_string(c));
+  for (int c = 0; c < colours; ++c) labels.push_back("backward_" + std::to_string(c));
   if (has_reduce_queue(shape)) labels.emplace_back("reduce");
   if (shape.gathers_parameters) labels.emplace_back("gather");
   return labels;

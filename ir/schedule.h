@@ -5,8 +5,8 @@
 // send. Neighbours along the ring of pipeline ranks are coloured so that the edge into a rank and
 // the edge out of it differ (an odd ring needs a third colour):
 //
-//   rank 0 ──activations_0──► rank 1 ──activations_1──► rank 2 ──activations_2──► rank 0 (vpp)
-//          ◄──gradients_0───        ◄──gradients_1───        ◄──gradients_2───
+//   rank 0 ──forward_0──► rank 1 ──forward_1──► rank 2 ──forward_2──► rank 0 (vpp)
+//          ◄─backward_0─        ◄─backward_1─        ◄─backward_2─
 #pragma once
 
 #include <cstdint>

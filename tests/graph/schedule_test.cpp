@@ -220,13 +220,12 @@ TEST(Schedule, SlotCountsNeedOnlyTheSteadyState) {
 TEST(Schedule, QueuesAreThoseInUse) {
   using Labels = std::vector<std::string>;
   EXPECT_EQ(build_schedule(shape(1, 1, 4)).queues, Labels{"compute"});
-  EXPECT_EQ(build_schedule(shape(2, 1, 4)).queues,
-            (Labels{"compute", "activations_0", "gradients_0"}));
+  EXPECT_EQ(build_schedule(shape(2, 1, 4)).queues, (Labels{"compute", "forward_0", "backward_0"}));
   EXPECT_EQ(build_schedule(shape(3, 1, 4)).queues,
-            (Labels{"compute", "activations_0", "activations_1", "gradients_0", "gradients_1"}));
+            (Labels{"compute", "forward_0", "forward_1", "backward_0", "backward_1"}));
   EXPECT_EQ(build_schedule(shape(3, 2, 4)).queues,  // an odd ring needs a third colour
-            (Labels{"compute", "activations_0", "activations_1", "activations_2", "gradients_0",
-                    "gradients_1", "gradients_2"}));
+            (Labels{"compute", "forward_0", "forward_1", "forward_2", "backward_0", "backward_1",
+                    "backward_2"}));
   ScheduleShape reduced = shape(1, 1, 4);
   reduced.overlap_gradient_reduce = true;
   EXPECT_EQ(build_schedule(reduced).queues, Labels{"compute"});  // nothing to reduce

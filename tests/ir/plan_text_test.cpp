@@ -4,6 +4,7 @@
 
 #include <string>
 
+#include "ir/plan_text_cursor.h"
 #include "tests/support/pipeline_plan.h"
 #include "tests/support/plan_check.h"
 #include "tests/support/plans.h"
@@ -77,6 +78,33 @@ TEST(PlanText, LoopsKeepTheirExpressions) {
   const auto& run = std::get<Repeat>(find_sequence(other.programs[2], "train")->steps[2]);
   EXPECT_EQ(std::get<mega::Run>(run.body[0].body).micro_batch, (Affine{-2, 4}));
   EXPECT_EQ(run.body[0].waits, (std::vector<Wait>{{QueueId{1}, 3}, {QueueId{0}, 0}}));
+}
+
+TEST(PlanText, ASlotMayBeThatOfItsMicroBatch) {
+  const Plan plan = parsed(kPipelineOfThree);
+  const std::string text = print_plan(plan);
+  EXPECT_NE(text.find("run forward mb=3 slot=mb%3"), std::string::npos) << text;
+  EXPECT_EQ(parsed(text), plan);
+  EXPECT_SAYS(edited(kPipelineOfThree, "slot=3%3", "slot=mb%4"),
+              "slots are counted modulo the chunk's 3, not 4");
+  EXPECT_SAYS(edited(kBigram, "run forward mb=i slot=0", "run forward slot=mb"),
+              "expected a number or 'i'");
+}
+
+TEST(PlanText, AnEqualsSignNamesTheTensorOfABuffer) {
+  EXPECT_EQ(tensor_of("w.grad.part"), "w");
+  EXPECT_EQ(tensor_of("w.part.grad"), "w.part");
+  EXPECT_EQ(tensor_of(".grad"), ".grad");
+  Plan plan = parsed(kTensorAndData);
+  Program& program = plan.programs[0];
+  Buffer& table = program.buffers[find_buffer(program, "table").value()];
+  for (const std::string name : {"table", "table.grad", "table.part", "table.grad.part"}) {
+    table.name = name;
+    EXPECT_NE(print_plan(plan).find(" parameter = ["), std::string::npos) << name;
+    EXPECT_EQ(parsed(print_plan(plan)), plan) << name;
+  }
+  table.shard->name = "table.grad.part";
+  EXPECT_EQ(parsed(print_plan(plan)), plan);
 }
 
 TEST(PlanText, OtherVersionsAndOtherFilesAreRefused) {
