@@ -92,7 +92,9 @@ SearchResult Planner::search(const SearchOptions& options) {
   callbacks.balance = [&](Strategy& strategy) {
     return balance_stages(costs, strategy, callbacks.limit);
   };
-  callbacks.bounds = [&](const Strategy& strategy) { return lower_bounds(costs, strategy); };
+  callbacks.bounds = [&](const Strategy& strategy) {
+    return lower_bounds(costs, strategy, callbacks.limit);
+  };
   callbacks.evaluate = [&](const Strategy& strategy) { return evaluate(costs, strategy); };
   return mega::planner::search(state_->job, callbacks, options);
 }

@@ -98,8 +98,8 @@ void add_memory(Costs& costs, const Strategy& strategy, StageLines& lines) {
 template <class TimeOf>
 std::int64_t layers_ns(const BlockCosts& blocks, const TimeOf& time) {
   std::int64_t ns = 0;
-  for (std::size_t i = 1; i + 1 < blocks.graph.chain.size(); ++i) {
-    ns += time(blocks.kinds[blocks.graph.chain[i]]);
+  for (std::size_t k = 0; k < blocks.layer_kinds.size(); ++k) {
+    ns += blocks.layer_counts[k] * time(blocks.kinds[blocks.layer_kinds[k]]);
   }
   return ns;
 }
@@ -215,10 +215,11 @@ StageLines stage_lines(Costs& costs, const Strategy& strategy) {
   return lines;
 }
 
-Bounds lower_bounds(Costs& costs, const Strategy& strategy) {
+Bounds lower_bounds(Costs& costs, const Strategy& strategy, Bytes limit) {
   Bounds bounds;
   bounds.peak = least_memory(stage_lines(costs, strategy));
-  if (costs.job().cluster) bounds.step_ns = least_step_ns(costs, strategy);
+  const bool may_fit = limit == Bytes() || bounds.peak <= limit;
+  if (may_fit && costs.job().cluster) bounds.step_ns = least_step_ns(costs, strategy);
   return bounds;
 }
 

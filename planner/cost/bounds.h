@@ -9,8 +9,8 @@
 namespace mega::planner {
 
 // Never above what evaluate() reports for any cut of the strategy; its `stages` are not looked at.
-// The search relies on it.
-Bounds lower_bounds(Costs& costs, const Strategy& strategy);
+// The search relies on it. Where no cut stays within `limit` (0: no limit) the time is left out.
+Bounds lower_bounds(Costs& costs, const Strategy& strategy, Bytes limit = {});
 
 // Sets `stages` to the cut that minimises the largest forward + backward time of a rank among
 // those that stay within `limit` (0: no limit). False when none does: then `stages` is the best

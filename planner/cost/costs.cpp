@@ -68,6 +68,10 @@ const BlockCosts& Costs::blocks(const Strategy& strategy) {
     costs.kinds.add(cost_of(costs.graph, block));
   }
   costs.layer_kinds = layer_kinds(graph_);
+  for (const BlockKindId kind : costs.layer_kinds) {
+    costs.layer_counts.push_back(
+        std::count(costs.graph.chain.begin(), costs.graph.chain.end(), kind));
+  }
   return blocks_.emplace(key, std::move(costs)).first->second;
 }
 

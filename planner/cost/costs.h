@@ -39,7 +39,8 @@ struct BlockCost {
 struct BlockCosts {
   PartitionedGraph graph;  // of one pipeline rank: right in all but the mesh's pp and dp
   Table<BlockKindId, BlockCost> kinds;
-  std::vector<BlockKindId> layer_kinds;  // of the layers, each once, in order of first use
+  std::vector<BlockKindId> layer_kinds;    // of the layers, each once, in order of first use
+  std::vector<std::int64_t> layer_counts;  // layers of each of them
 
   const BlockCost& embedding() const { return kinds[graph.chain.front()]; }
   const BlockCost& head() const { return kinds[graph.chain.back()]; }
