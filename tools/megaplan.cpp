@@ -197,6 +197,8 @@ int run(const CLI::App& app, const Options& options) {
       {"compile", mega::tool::compile}, {"verify", mega::tool::verify},
       {"show", mega::tool::show},       {"explain", mega::tool::explain},
       {"list", mega::tool::list},       {"import", mega::tool::import}};
+  const mega::Status outputs = mega::tool::no_overwriting(options);
+  if (!outputs.ok()) return mega::tool::refuse(options, outputs.errors(), {});
   for (const auto& [name, command] : kCommands)
     if (app.got_subcommand(name)) return command(options);
   return mega::tool::kWrongInput;

@@ -36,13 +36,16 @@ int answer(const Options& options, const std::string& title, const Estimate& est
   return answer(options, options.json ? json_of(estimate) : title + "\n" + table_of(estimate));
 }
 
+// A plan is what it is.
+Status no_settings(const Options& options) {
+  if (options.sets.empty()) return Ok{};
+  return usage_error("--set changes a job, and " + quote(options.input) + " is a plan",
+                     "compile the job again with this setting");
+}
+
 int estimate_plan(const Options& options) {
-  if (!options.sets.empty()) {
-    return refuse(options,
-                  {usage_error("--set changes a job, and " + quote(options.input) + " is a plan",
-                               "compile the job again with this setting")},
-                  {});
-  }
+  const Status settings = no_settings(options);
+  if (!settings.ok()) return refuse(options, settings.errors(), {});
   const ReadPlan read = read_plan(options.input);
   if (!read.plan.ok()) return refuse(options, read.plan.errors(), read.sources);
   const Header& header = read.plan.value().header;
@@ -65,6 +68,8 @@ int show_plan(const Options& options) {
                      "give the job instead")},
         {});
   }
+  const Status settings = no_settings(options);
+  if (!settings.ok()) return refuse(options, settings.errors(), {});
   const ReadPlan read = read_plan(options.input);
   if (!read.plan.ok()) return refuse(options, read.plan.errors(), read.sources);
   const Plan& plan = read.plan.value();
@@ -77,7 +82,7 @@ int show_plan(const Options& options) {
 Result<planner::Explained> explain_one(const Options& options, const std::string& option,
                                        const std::string& layout, Sources& sources) {
   MEGA_TRY(const std::vector<std::string> settings, layout_settings(option, layout));
-  planner::ReadJob read = read_job(options, settings);
+  planner::ReadJob read = read_layout(options, option, settings);
   sources.merge(read.sources);
   MEGA_TRY(planner::JobSpec job, std::move(read.job));
   Planner planner(std::move(job));

@@ -24,7 +24,14 @@ ReadPlan read_plan(const std::string& path);
 Result<std::vector<std::string>> layout_settings(const std::string& option,
                                                  const std::string& text);
 
+// The job with these settings of its layout over it; errors in them are located in `option`.
+planner::ReadJob read_layout(const Options& options, const std::string& option,
+                             const std::vector<std::string>& settings);
+
 std::string specs_directory(const Options& options);
+
+// Refuses outputs that would replace the input or one another.
+Status no_overwriting(const Options& options);
 
 Diagnostic usage_error(const std::string& message, const std::string& help);
 

@@ -113,7 +113,9 @@ int search(const Options& options) {
   double wall_seconds = 0;
   const SearchResult result = timed_search(options, planner, wall_seconds);
   if (!result.errors.empty()) return refuse(options, result.errors, read.sources);
-  std::cerr << "megaplan: looked at " << result.counts.space << " layouts in "
+  const planner::SearchCounts& counts = result.counts;
+  const std::int64_t settled = counts.over_memory + counts.bounded + counts.evaluated;
+  std::cerr << "megaplan: settled " << settled << " of " << counts.space << " layouts in "
             << to_string(Seconds(wall_seconds)) << "\n";
   // The files first: who asked for a plan that can't be written wants no answer either.
   const Status written = write_files(options, planner, result, wall_seconds);

@@ -172,6 +172,10 @@ TEST_F(Megaplan, ExplainComparesTwoLayouts) {
   EXPECT_EQ(result["differences"][0]["term"], "step_time_s");
   for (const json& rule : result["rules"]) EXPECT_EQ(rule["ok"], true) << rule;
   EXPECT_EQ(megaplan("explain job.yaml --layout tp").code, 2);
+  const Outcome wrong = megaplan("explain job.yaml --set layout.pp=1 --layout tp=2,micro_bach=4");
+  EXPECT_EQ(wrong.code, 2);
+  EXPECT_EQ(wrong.err.find("--layout:2:1: error: unknown key"), 0U) << wrong.err;
+  EXPECT_NE(wrong.err.find("| micro_bach=4\n"), std::string::npos) << wrong.err;
 }
 
 TEST_F(Megaplan, AJobComesFromStandardInputToo) {
@@ -202,6 +206,7 @@ TEST_F(Megaplan, ShowPrintsEveryStageAndOneRank) {
   EXPECT_EQ(megaplan("show job.plan --stage model").code, 2);
   EXPECT_EQ(megaplan("show job.plan --rank 4").code, 2);
   EXPECT_EQ(megaplan("show job.plan --rank 3").code, 0);
+  EXPECT_EQ(megaplan("show job.plan --set layout.tp=1").code, 2);
 }
 
 TEST_F(Megaplan, ListNamesTheBundledSpecs) {
@@ -221,12 +226,15 @@ TEST_F(Megaplan, TwoRunsGiveTheSameBytes) {
 }
 
 TEST_F(Megaplan, A175BPlanFor1024RanksIsSmallAndVerifies) {
-  const Outcome run = megaplan(
-      "compile $specs/jobs/gpt3-175b-a100.yaml --set layout.tp=8 --set layout.pp=16 "
-      "--set layout.micro_batch=1 -o big.plan && \"$megaplan\" verify big.plan");
-  ASSERT_EQ(run.code, 0) << run.err;
-  EXPECT_NE(run.out.find("1024 ranks, 16 programs"), std::string::npos) << run.out;
-  EXPECT_LT(std::filesystem::file_size(path("big.plan")), 2'000'000U);
+  for (const char* vpp : {"1", "3"}) {
+    const Outcome run =
+        shell(std::string("\"$megaplan\" compile $specs/jobs/gpt3-175b-a100.yaml --set layout.tp=8 "
+                          "--set layout.pp=16 --set layout.micro_batch=1 --set layout.vpp=") +
+              vpp + " -o big.plan && \"$megaplan\" verify big.plan");
+    ASSERT_EQ(run.code, 0) << run.err;
+    EXPECT_NE(run.out.find("1024 ranks, 16 programs"), std::string::npos) << run.out;
+    EXPECT_LT(std::filesystem::file_size(path("big.plan")), 2'000'000U) << vpp;
+  }
 }
 
 }  // namespace

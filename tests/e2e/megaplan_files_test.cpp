@@ -148,6 +148,19 @@ TEST_F(OutputFiles, AFailedCompileKeepsTheOldPlan) {
   EXPECT_NE(read_text(path("job.plan")), "old");
 }
 
+TEST_F(OutputFiles, NothingReplacesWhatIsRead) {
+  const std::string job = tiny_job("layout: {micro_batch: 2}\n");
+  write("job.yaml", job);
+  for (const char* command : {"compile job.yaml -o job.yaml", "search job.yaml -o ./job.yaml",
+                              "search job.yaml --stats job.yaml", "search job.yaml -o a --stats a",
+                              "import hf job.yaml -o job.yaml"}) {
+    const Outcome run = megaplan(command);
+    EXPECT_EQ(run.code, 2) << command;
+    EXPECT_NE(run.err.find("help: "), std::string::npos) << command << run.err;
+    EXPECT_EQ(read_text(path("job.yaml")), job) << command;
+  }
+}
+
 TEST_F(OutputFiles, AFullStandardOutputIsAnError) {
   if (!std::filesystem::exists("/dev/full")) GTEST_SKIP() << "no /dev/full";
   const Outcome run = shell("\"$megaplan\" list models > /dev/full");
