@@ -4,10 +4,12 @@
 #include <cstdlib>
 #include <fstream>
 #include <iostream>
+#include <memory>
 #include <string>
 #include <thread>
 
 #include "ir/base/diagnostic.h"
+#include "tools/help_format.h"
 #include "tools/megabench_profile.h"
 
 namespace {
@@ -15,8 +17,8 @@ namespace {
 constexpr int kDone = 0, kUsage = 2, kWorldFailed = 4;
 
 constexpr const char* kAbout =
-    "Measures this machine (matrix products by shape, memory bandwidth, cost of a small\n"
-    "operation, collectives between two ranks) and writes a cluster spec that a job's\n"
+    "Measures this machine (matrix products by shape, memory bandwidth, cost of a small "
+    "operation, collectives between two ranks) and writes a cluster spec that a job's "
     "`cluster:` takes.\n\n"
     "Example: megabench --quick -o cluster.yaml\n"
     "         megaplan search job.yaml --set cluster=cluster.yaml";
@@ -30,6 +32,7 @@ int fail(int code, const std::string& message) {
 
 int main(int argc, char** argv) {
   CLI::App app(kAbout, "megabench");
+  app.formatter(std::make_shared<mega::tool::HelpFormat>());
   mega::bench::Options options;
   std::string output, backend = "cpu";
   app.add_flag("--quick", options.quick, "about ten seconds instead of a minute");

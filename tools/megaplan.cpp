@@ -5,10 +5,12 @@
 #include <csignal>
 #include <filesystem>
 #include <iostream>
+#include <memory>
 #include <string_view>
 #include <system_error>
 
 #include "planner/output/json.h"
+#include "tools/help_format.h"
 #include "tools/megaplan_commands.h"
 #include "tools/megaplan_files.h"
 #include "tools/megaplan_input.h"
@@ -19,7 +21,7 @@ using mega::tool::Options;
 using Command = int (*)(const Options&);
 
 constexpr const char* kAbout =
-    "Chooses how a transformer is laid over GPUs, predicts time and memory, and writes the plan\n"
+    "Chooses how a transformer is laid over GPUs, predicts time and memory, and writes the plan "
     "that megarun executes.";
 constexpr const char* kExitCodes =
     "Exit codes: 0 done, 2 wrong input or usage, 3 no feasible plan, 70 a bug of megaplan.";
@@ -54,7 +56,7 @@ void add_format(CLI::App* command, Options& options) {
 void add_search(CLI::App& app, Options& options) {
   CLI::App* command = add_command(
       app, "search",
-      "Finds the best legal layout of a job, with proof. Fields that the job gives are fixed,\n"
+      "Finds the best legal layout of a job, with proof. Fields that the job gives are fixed, "
       "the others searched. Exit code 3: none is feasible, with the reason.",
       "megaplan search specs/jobs/gpt3-175b-a100.yaml --set cluster.nodes=16 -o job.plan");
   add_job(command, options, "JOB", kJobHelp);
@@ -75,7 +77,7 @@ void add_search(CLI::App& app, Options& options) {
 void add_estimate(CLI::App& app, Options& options) {
   CLI::App* command = add_command(
       app, "estimate",
-      "Time and memory of one layout, without running it. Absent fields have their defaults,\n"
+      "Time and memory of one layout, without running it. Absent fields have their defaults, "
       "micro_batch must be given. A plan is read alone. Without a cluster: memory only.",
       "megaplan estimate job.yaml --set layout.tp=8 --set layout.micro_batch=1 --format json");
   add_job(command, options, "JOB|PLAN", "job file (YAML; - is standard input) or plan");
@@ -85,7 +87,7 @@ void add_estimate(CLI::App& app, Options& options) {
 void add_compile(CLI::App& app, Options& options) {
   CLI::App* command = add_command(
       app, "compile",
-      "Writes the plan of the one layout that the job describes, without a search. Exit code 3:\n"
+      "Writes the plan of the one layout that the job describes, without a search. Exit code 3: "
       "it doesn't fit.",
       "megaplan compile job.yaml --set layout.tp=2 --set layout.micro_batch=4 -o job.plan");
   add_job(command, options, "JOB", kJobHelp);
@@ -117,7 +119,7 @@ void add_show(CLI::App& app, Options& options) {
 void add_explain(CLI::App& app, Options& options) {
   CLI::App* command = add_command(
       app, "explain",
-      "Says which rules a layout meets or breaks and where its time and memory go; two layouts\n"
+      "Says which rules a layout meets or breaks and where its time and memory go; two layouts "
       "side by side. Free fields are searched. Exit code 0 also when a rule is broken.",
       "megaplan explain job.yaml --layout tp=8,pp=4 --against tp=4,pp=8");
   add_job(command, options, "JOB", kJobHelp);
@@ -141,7 +143,7 @@ void add_list(CLI::App& app, Options& options) {
 void add_import(CLI::App& app, Options& options) {
   CLI::App* command = add_command(
       app, "import",
-      "Makes a model spec of another program's configuration. What it says about the model and\n"
+      "Makes a model spec of another program's configuration. What it says about the model and "
       "we don't understand is listed on standard error.",
       "megaplan import hf config.json -o model.yaml");
   command->add_option("FORMAT", options.format, "hf: config.json of a Hugging Face model")
@@ -216,6 +218,7 @@ int main(int argc, char** argv) {
   if (unknown) options.program = argv[0];
 
   CLI::App app(kAbout, "megaplan");
+  app.formatter(std::make_shared<mega::tool::HelpFormat>());
   app.footer(kExitCodes);
   app.require_subcommand(1);
   app.set_version_flag("--version", MEGA_VERSION);

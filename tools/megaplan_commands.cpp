@@ -14,6 +14,7 @@
 #include "planner/output/show.h"
 #include "planner/output/table.h"
 #include "planner/spec/bundled.h"
+#include "tools/help_format.h"
 #include "tools/megaplan_files.h"
 #include "tools/megaplan_input.h"
 #include "tools/megaplan_plan.h"
@@ -197,7 +198,7 @@ int list(const Options& options) {
     name.resize(width + 2, ' ');
     text += name + spec.description + "\n";
   }
-  return answer(options, text);
+  return answer(options, wrap(text));
 }
 
 }  // namespace mega::tool

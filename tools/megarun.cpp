@@ -5,8 +5,10 @@
 #include <csignal>
 #include <cstdint>
 #include <iostream>
+#include <memory>
 #include <string>
 
+#include "tools/help_format.h"
 #include "tools/megarun_run.h"
 
 namespace {
@@ -14,7 +16,7 @@ namespace {
 using mega::run::Options;
 
 constexpr const char* kAbout =
-    "Runs a plan that megaplan wrote: all of its ranks as threads of this process, training\n"
+    "Runs a plan that megaplan wrote: all of its ranks as threads of this process, training "
     "on a text whose bytes are the tokens.\n\n"
     "Example: megarun job.plan --data book.txt --steps 300 --log run.jsonl\n"
     "         megarun job.plan --dry-run";
@@ -82,6 +84,7 @@ int main(int argc, char** argv) {
   std::signal(SIGTERM, on_stop);
 
   CLI::App app(kAbout, "megarun");
+  app.formatter(std::make_shared<mega::tool::HelpFormat>());
   Options options;
   add_options(app, options);
   try {

@@ -201,7 +201,9 @@ Result<YamlNode> parse_yaml(const std::string& file, const std::string& text) {
     return Diagnostic{file, {}, std::string("not valid YAML: ") + error.what(), {}, {}};
   }
   if (!builder.errors().empty()) return builder.errors();
-  return builder.take();
+  YamlNode root = builder.take();
+  if (root.file.empty()) root.file = file;  // of no document at all
+  return root;
 }
 
 Errors duplicate_keys(const YamlNode& node) {

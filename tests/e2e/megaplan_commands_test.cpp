@@ -3,6 +3,7 @@
 
 #include <nlohmann/json.hpp>
 #include <set>
+#include <sstream>
 
 #include "tests/e2e/megaplan_process.h"
 
@@ -33,6 +34,18 @@ TEST_F(Megaplan, UsageErrorsAreTwoAndHelpIsZero) {
     if (*command != '\0') {
       EXPECT_NE(help.out.find("Example: megaplan "), std::string::npos) << help.out;
     }
+  }
+}
+
+TEST_F(Megaplan, HelpAndListsFitATerminal) {
+  for (const char* words :
+       {"-h", "search -h", "estimate -h", "compile -h", "verify -h", "show -h", "explain -h",
+        "import -h", "list -h", "list models", "list clusters", "list gpus", "list jobs"}) {
+    std::istringstream lines(megaplan(words).out);
+    int count = 0;
+    for (std::string line; std::getline(lines, line); ++count)
+      EXPECT_LE(line.size(), 80U) << words << ": " << line;
+    EXPECT_GT(count, 0) << words;
   }
 }
 

@@ -47,6 +47,7 @@ class WrongFiles : public Megaplan {
 TEST_F(WrongFiles, Empty) {
   write("empty", "");
   expect_refused("empty");
+  EXPECT_EQ(megaplan("estimate empty").err.find("empty: error: the file must be a mapping"), 0U);
 }
 
 TEST_F(WrongFiles, Binary) {
