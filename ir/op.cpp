@@ -23,7 +23,7 @@ constexpr std::array kOps = {
     OpInfo{OpKind::MatMul, "matmul", "sbh,nh->sbn", true, "", Sum, true, 1, 2},
     OpInfo{OpKind::AddBias, "add_bias", "sbn,n->sbn", true, "", None, false, 0, 1},
     OpInfo{OpKind::Rope, "rope", "sbgrd->sbgrd", true, "d", None, true, 0, 3},
-    OpInfo{OpKind::Attention, "attention", "sbgrd,tbgd,tbgd->sbgrd,sbgr", false, "dt", None, false,
+    OpInfo{OpKind::Attention, "attention", "sbgrd,tbgd,tbgd->sbgrd,sbgr", true, "dt", None, false,
            3, 4},
     OpInfo{OpKind::GeluTanh, "gelu_tanh", "sbf->sbf", true, "", None, false, 0, 10},
     OpInfo{OpKind::Gelu, "gelu", "sbf->sbf", true, "", None, false, 0, 10},
@@ -33,6 +33,7 @@ constexpr std::array kOps = {
     OpInfo{OpKind::Scale, "scale", "sbh->sbh", true, "", None, true, 0, 1},
     OpInfo{OpKind::Clip, "clip", "sbn->sbn", true, "", None, false, 0, 2},
     OpInfo{OpKind::SoftCap, "soft_cap", "sbv->sbv", true, "", None, false, 0, 8},
+    OpInfo{OpKind::JoinHeads, "join_heads", "sbgo,sbi->sbgd", true, "oid", None, false, 0, 0},
     OpInfo{OpKind::Add, "add", "sbh,sbh->sbh", true, "", None, true, 1, 1},
     OpInfo{OpKind::Copy, "copy", "sbh->sbh", true, "", None, true, 0, 0},
     OpInfo{OpKind::VocabMax, "vocab_max", "sbv->sb", false, "", Max, false, 0, 1},
@@ -61,7 +62,7 @@ constexpr std::array kOps = {
            false, 3, 10},
     OpInfo{OpKind::BiasBackward, "bias_backward", "sbn->n", true, "", Sum, true, 1, 1},
     OpInfo{OpKind::AttentionBackward, "attention_backward",
-           "sbgrd,sbgrd,tbgd,tbgd,sbgrd,sbgr->sbgrd,tbgd,tbgd", false, "dts", Sum, false, 7, 10},
+           "sbgrd,sbgrd,tbgd,tbgd,sbgrd,sbgr->sbgrd,tbgd,tbgd", true, "dts", Sum, false, 7, 10},
     OpInfo{OpKind::GeluTanhBackward, "gelu_tanh_backward", "sbf,sbf->sbf", true, "", None, false, 0,
            14},
     OpInfo{OpKind::GeluBackward, "gelu_backward", "sbf,sbf->sbf", true, "", None, false, 0, 14},
@@ -73,6 +74,7 @@ constexpr std::array kOps = {
     OpInfo{OpKind::ClipBackward, "clip_backward", "sbn,sbn->sbn", true, "", None, false, 0, 2},
     OpInfo{OpKind::SoftCapBackward, "soft_cap_backward", "sbv,sbv->sbv", true, "", None, false, 0,
            4},
+    OpInfo{OpKind::SplitHeads, "split_heads", "sbgd->sbgo,sbi", true, "oid", Sum, true, 0, 0},
     OpInfo{OpKind::RouteBackward, "route_backward", "sbk,sbe,sbk->sbe", true, "ek", None, false, 0,
            16},
     OpInfo{OpKind::SumRows, "sum_rows", "uh,sbk->sbh", false, "hk", None, false, 1, 0},
@@ -252,6 +254,9 @@ Flops flops(OpKind kind, const Index& index, const Extents& extents, const Attri
     // The table's rows are looked up, not multiplied.
     points /= static_cast<double>(std::max<std::int64_t>(extents['p'], 1));
   }
+  const auto d = static_cast<double>(extents['d']), w = static_cast<double>(extents['w']);
+  if (kind == OpKind::Attention && w > 0) points *= (d + w) / (2 * d * w);
+  if (kind == OpKind::AttentionBackward && w > 0) points *= (3 * d + 2 * w) / (5 * d * w);
   if (attributes.causal) points /= 2;
   return Flops(info(kind).flops_per_point * points);
 }

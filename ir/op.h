@@ -11,6 +11,9 @@
 // Letters that the planner uses:  s sequence  t sequence of keys  b micro-batch  h hidden
 //   g kv head (query group)  r query heads per kv head  d head_dim  f ffn_hidden  v vocabulary
 //   p position table  n elements of a flat bucket
+// and for latent attention (planner/model/latent_attention.h):
+//   q latent of queries  l latent of keys and values  o, i parts of a head without and with
+//   positions (d = o + i)  w head_dim of values
 // and for a layer of experts (planner/model/build_experts.h tells what flows where):
 //   e experts  k choices per token  a rows sent  z ranks that count them  u rows returned
 //   c rows of an expert's rank  y ranks that they come from  x experts held  m their ffn_hidden
@@ -51,6 +54,7 @@ enum class OpKind : std::uint8_t {
   Scale,
   Clip,
   SoftCap,
+  JoinHeads,
   Add,
   Copy,
   VocabMax,
@@ -81,6 +85,7 @@ enum class OpKind : std::uint8_t {
   GeGluBackward,
   ClipBackward,
   SoftCapBackward,
+  SplitHeads,
   RouteBackward,
   SumRows,
   GroupedSwiGluBackward,
@@ -187,7 +192,7 @@ std::string contracted_letters(const Index& index);
 
 // Floating point operations of one instance on these extents. Matrix products: 2 per point.
 // Attention: 4 s t d g r b forward and 10 backward (five products, recomputing the scores),
-// halved when causal.
+// halved when causal; with values of another width w, 2 (d + w) and 2 (3 d + 2 w) instead.
 Flops flops(OpKind kind, const Index& index, const Extents& extents, const Attributes& attributes);
 
 // Whether published FLOP counts of a forward pass include it: matrix products and attention.

@@ -9,6 +9,7 @@
 #include "kernels/elementwise.h"
 #include "kernels/embedding.h"
 #include "kernels/grouped.h"
+#include "kernels/heads.h"
 #include "kernels/input.h"
 #include "kernels/limit.h"
 #include "kernels/load.h"
@@ -50,6 +51,7 @@ void dispatch_on(Stream& stream, const Call& call) {
     case Scale: return limit<ScaleEach>(stream, call);
     case Clip: return limit<ClipEach>(stream, call);
     case SoftCap: return limit<SoftCapEach>(stream, call);
+    case JoinHeads: return join_heads(stream, call);
     case Add: return add(stream, call);
     case Copy: return copy(stream, call);
     case VocabMax: return vocab_max(stream, call);
@@ -79,6 +81,7 @@ void dispatch_on(Stream& stream, const Call& call) {
     case GeGluBackward: return gated_backward<GeGluBackwardEach>(stream, call);
     case ClipBackward: return limit_backward<ClipBackwardEach>(stream, call);
     case SoftCapBackward: return limit_backward<SoftCapBackwardEach>(stream, call);
+    case SplitHeads: return split_heads(stream, call);
     case RouteBackward: return route_backward(stream, call);
     case SumRows: return sum_rows(stream, call);
     case GroupedSwiGluBackward: return grouped_swiglu_backward(stream, call);

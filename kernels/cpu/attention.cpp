@@ -15,12 +15,15 @@ using std::int64_t;
 struct Geometry {
   int64_t queries, keys;                 // s, t
   int64_t batch, groups, sharers, size;  // b, g, r, d
+  int64_t value_size;                    // w
   Sequence query_at, key_at;
   float scale;
   bool causal;
 
   int64_t query_stride() const { return batch * groups * sharers * size; }
   int64_t key_stride() const { return batch * groups * size; }
+  int64_t output_stride() const { return batch * groups * sharers * value_size; }
+  int64_t value_stride() const { return batch * groups * value_size; }
   int64_t lse_stride() const { return batch * groups * sharers; }
 
   // Rows of the tile at `query`; their positions follow each other, as those of its keys do.
@@ -42,13 +45,14 @@ struct Geometry {
   }
 };
 
-Geometry geometry_of(const Call& call, const Operand& q, const Operand& k) {
+Geometry geometry_of(const Call& call, const Operand& q, const Operand& k, const Operand& v) {
   return {q.shape[0],
           k.shape[0],
           q.shape[1],
           q.shape[2],
           q.shape[3],
           q.shape[4],
+          v.shape[3],
           sequence_of(call),
           key_sequence_of(call, k.shape[0]),
           static_cast<float>(call.attributes.scale),
@@ -79,9 +83,9 @@ struct Forward {
     float total[kQueryTile] = {};
     std::fill_n(top, kQueryTile, -HUGE_VALF);
     const int64_t height = shape.height(query);
-    const int64_t stride = shape.query_stride();
-    const float* q_tile = q + query * stride + head * shape.size;
-    float* o_tile = o + query * stride + head * shape.size;
+    const int64_t stride = shape.output_stride();
+    const float* q_tile = q + query * shape.query_stride() + head * shape.size;
+    float* o_tile = o + query * stride + head * shape.value_size;
     float* const lse_tile = lse + query * shape.lse_stride() + head;
     for (int64_t row = 0; adds && row < height; ++row) {
       top[row] = lse_tile[row * shape.lse_stride()];
@@ -92,18 +96,19 @@ struct Forward {
       const int64_t width = shape.visible_keys(query, key);
       if (width == 0) continue;
       const int64_t at = key * shape.key_stride() + head / shape.sharers * shape.size;
-      gemm(height, width, shape.size, shape.scale, {q_tile, stride},
+      const int64_t value = key * shape.value_stride() + head / shape.sharers * shape.value_size;
+      gemm(height, width, shape.size, shape.scale, {q_tile, shape.query_stride()},
            {k + at, shape.key_stride(), true}, scores, kKeyTile, false);
-      each_row(height, SoftmaxTileRows{scores, top, total, o_tile, stride, shape.size,
+      each_row(height, SoftmaxTileRows{scores, top, total, o_tile, stride, shape.value_size,
                                        shape.visibility(query, key, width), is_first});
-      gemm(height, shape.size, width, 1.0F, {scores, kKeyTile}, {v + at, shape.key_stride()},
-           o_tile, stride, !is_first);
+      gemm(height, shape.value_size, width, 1.0F, {scores, kKeyTile},
+           {v + value, shape.value_stride()}, o_tile, stride, !is_first);
       is_first = false;
     }
     for (int64_t row = 0; is_first && row < height; ++row) {  // it sees no key
-      std::fill_n(o_tile + row * stride, shape.size, 0.0F);
+      std::fill_n(o_tile + row * stride, shape.value_size, 0.0F);
     }
-    each_row(height, SoftmaxFinishRows{top, total, o_tile, lse_tile, stride, shape.size,
+    each_row(height, SoftmaxFinishRows{top, total, o_tile, lse_tile, stride, shape.value_size,
                                        shape.lse_stride()});
   }
 };
@@ -121,18 +126,22 @@ struct Backward {
     for (int64_t key = 0; key < shape.keys; key += shape.width(key)) {
       const int64_t width = shape.width(key);
       const int64_t at = key * shape.key_stride() + group * shape.size;
+      const int64_t value = key * shape.value_stride() + group * shape.value_size;
       bool is_first = true;
       for (int64_t r = 0; r < shape.sharers; ++r) {
         for (int64_t query = 0; query < shape.queries; query += shape.height(query)) {
           if (shape.visible_keys(query, key) == 0) continue;
-          tile(group * shape.sharers + r, query, shape.height(query), key, width, at, is_first);
+          tile(group * shape.sharers + r, query, shape.height(query), key, width, at, value,
+               is_first);
           is_first = false;
         }
       }
       if (!is_first) continue;
       for (int64_t row = 0; row < width; ++row) {  // no query sees these keys
         if (!adds_keys) std::fill_n(dk + at + row * shape.key_stride(), shape.size, 0.0F);
-        if (!adds_values) std::fill_n(dv + at + row * shape.key_stride(), shape.size, 0.0F);
+        if (!adds_values) {
+          std::fill_n(dv + value + row * shape.value_stride(), shape.value_size, 0.0F);
+        }
       }
     }
   }
@@ -146,7 +155,7 @@ struct Backward {
   }
 
   void tile(int64_t head, int64_t query, int64_t height, int64_t key, int64_t width, int64_t at,
-            bool is_first) const {
+            int64_t value, bool is_first) const {
     alignas(64) float scores[kQueryTile * kKeyTile];
     alignas(64) float gradient[kQueryTile * kKeyTile];
     float delta[kQueryTile];
@@ -154,17 +163,19 @@ struct Backward {
     const int64_t from = query * stride + head * shape.size;
     const Factor q_tile{q + from, stride};
     const Factor k_tile{k + at, shape.key_stride()};
-    const Factor do_tile{output_gradient + from, stride};
-    each_row(height, DeltaRows{output_gradient + from, o + from, delta, stride, shape.size});
+    const int64_t result = query * shape.output_stride() + head * shape.value_size;
+    const Factor do_tile{output_gradient + result, shape.output_stride()};
+    each_row(height, DeltaRows{output_gradient + result, o + result, delta, shape.output_stride(),
+                               shape.value_size});
     gemm(height, width, shape.size, shape.scale, q_tile, {k_tile.data, k_tile.stride, true}, scores,
          kKeyTile, false);
-    gemm(height, width, shape.size, 1.0F, do_tile, {v + at, shape.key_stride(), true}, gradient,
-         kKeyTile, false);
+    gemm(height, width, shape.value_size, 1.0F, do_tile, {v + value, shape.value_stride(), true},
+         gradient, kKeyTile, false);
     each_row(height, ScoreBackwardRows{scores, gradient, lse + query * shape.lse_stride() + head,
                                        delta, shape.lse_stride(), shape.scale,
                                        shape.visibility(query, key, width)});
-    gemm(width, shape.size, height, 1.0F, {scores, kKeyTile, true}, do_tile, dv + at,
-         shape.key_stride(), adds_values || !is_first);
+    gemm(width, shape.value_size, height, 1.0F, {scores, kKeyTile, true}, do_tile, dv + value,
+         shape.value_stride(), adds_values || !is_first);
     gemm(width, shape.size, height, 1.0F, {gradient, kKeyTile, true}, q_tile, dk + at,
          shape.key_stride(), adds_keys || !is_first);
     gemm(height, shape.size, width, 1.0F, {gradient, kKeyTile}, k_tile, dq + from, stride, true);
@@ -183,7 +194,7 @@ void each_head(CpuStream& stream, int64_t heads, const Head& head) {
 }  // namespace
 
 void attention(CpuStream& stream, const Call& call) {
-  const Geometry shape = geometry_of(call, call.inputs[0], call.inputs[1]);
+  const Geometry shape = geometry_of(call, call.inputs[0], call.inputs[1], call.inputs[2]);
   each_head(stream, shape.batch * shape.groups * shape.sharers,
             Forward{shape, floats(call.inputs[0]), floats(call.inputs[1]), floats(call.inputs[2]),
                     mutable_floats(call.outputs[0]), mutable_floats(call.outputs[1]),
@@ -191,7 +202,7 @@ void attention(CpuStream& stream, const Call& call) {
 }
 
 void attention_backward(CpuStream& stream, const Call& call) {
-  const Geometry shape = geometry_of(call, call.inputs[1], call.inputs[2]);
+  const Geometry shape = geometry_of(call, call.inputs[1], call.inputs[2], call.inputs[3]);
   each_head(stream, shape.batch * shape.groups,
             Backward{shape, floats(call.inputs[0]), floats(call.inputs[1]), floats(call.inputs[2]),
                      floats(call.inputs[3]), floats(call.inputs[4]), floats(call.inputs[5]),

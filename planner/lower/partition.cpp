@@ -44,6 +44,12 @@ char origin_letter(OpKind kind) {
   }
 }
 
+// The residual stream, and what latent attention makes of it before there are heads: under sequence
+// parallelism each rank has its part of the sequence.
+bool lies_like_the_stream(const std::string& letters) {
+  return letters == "sbh" || letters == "sbl" || letters == "sbq";
+}
+
 // A backward is linear in the gradient that it is given. For what is done to each head of k this
 // matters: where kv heads are replicated, their gradients are addends along the replicas, and those
 // of k must stay so to add up with v's. The residual stream's gradient is combined before its norm.
@@ -52,7 +58,7 @@ bool passes_gradient(const GraphOp& op, const LocalTensor& gradient) {
     case OpKind::LayerNormBackward:
     case OpKind::RmsNormBackward:
     case OpKind::ClipBackward:
-      return gradient.letters != "sbh";
+      return !lies_like_the_stream(gradient.letters);
     default:
       return false;
   }
@@ -153,7 +159,7 @@ class BlockPartitioner {
     const AxisSet partial = tensor.sharding.partial;
     if (partial.empty()) return id;
     out_.tensors[id].sharding.partial = {};
-    const bool scatters = place_.sequence_parallel && tensor.letters == "sbh" &&
+    const bool scatters = place_.sequence_parallel && lies_like_the_stream(tensor.letters) &&
                           (tensor.sharding.axes[0] & place_.tensor).empty() &&
                           partial == place_.tensor;
     if (!scatters) {

@@ -75,6 +75,8 @@ class Differentiator {
         return unary(op, OpKind::ClipBackward);
       case OpKind::SoftCap:
         return soft_cap(op);
+      case OpKind::JoinHeads:
+        return join_heads(op);
       case OpKind::TokenLoss:
         return loss(op);
       case OpKind::Copy:
@@ -201,7 +203,11 @@ class Differentiator {
     const TensorId dq = fresh(op.inputs[0]);
     const TensorId dk = fresh(op.inputs[1]);
     const TensorId dv = fresh(op.inputs[2]);
-    emit(OpKind::AttentionBackward, std::string(info(OpKind::AttentionBackward).index),
+    const Index index = *parse_index(op.index);
+    const std::string &q = index.inputs[0], &k = index.inputs[1], &v = index.inputs[2],
+                      &o = index.outputs[0], &lse = index.outputs[1];
+    emit(OpKind::AttentionBackward,
+         o + "," + q + "," + k + "," + v + "," + o + "," + lse + "->" + q + "," + k + "," + v,
          {d, op.inputs[0], op.inputs[1], op.inputs[2], op.outputs[0], op.outputs[1]}, {dq, dk, dv},
          op.attributes);
   }
@@ -210,6 +216,14 @@ class Differentiator {
     const TensorId d = dy(op);
     const std::string x = parse_index(op.index)->inputs[0];
     emit(backward, x + "," + x + "->" + x, {d, op.inputs[0]}, {fresh(op.inputs[0])}, op.attributes);
+  }
+
+  void join_heads(const GraphOp& op) {
+    const Index index = *parse_index(op.index);
+    const TensorId d = dy(op);
+    const TensorId first = fresh(op.inputs[0]);
+    emit(OpKind::SplitHeads, index.outputs[0] + "->" + index.inputs[0] + "," + index.inputs[1], {d},
+         {first, fresh(op.inputs[1])});
   }
 
   // From its output, so that the forward may work in place.

@@ -7,6 +7,7 @@
 
 #include "planner/model/block_builder.h"
 #include "planner/model/build_experts.h"
+#include "planner/model/latent_attention.h"
 #include "planner/model/parameter_names.h"
 
 namespace mega::planner {
@@ -78,8 +79,9 @@ TensorId query_or_key(BlockBuilder& b, const ModelSpec& model, bool has_rope,
   return has_rope ? b.rope(name + ".rotated", x) : x;
 }
 
-TensorId attention(BlockBuilder& b, const ModelSpec& model, const LayerVariant& variant,
-                   TensorId normed) {
+// From the normed stream to the attention's output, head by head.
+TensorId attended(BlockBuilder& b, const ModelSpec& model, const LayerVariant& variant,
+                  TensorId normed) {
   const ParameterNames& names = names_of(model);
   const auto project = [&](const char* parameter, const char* name, const char* out) {
     return b.linear(parameter, name, normed, "h", out, model.init_std, model.bias_qkv);
@@ -94,8 +96,17 @@ TensorId attention(BlockBuilder& b, const ModelSpec& model, const LayerVariant& 
   const TensorId lse = b.activation("attention.lse", "sbgr");
   b.op(OpKind::Attention, "sbgrd,tbgd,tbgd->sbgrd,sbgr", {q, k, v}, {out, lse},
        {.scale = 1.0 / std::sqrt(static_cast<double>(model.head_dim)), .causal = true});
-  const TensorId projected = b.linear(names.attention_out, "attention.out", out, "grd", "h",
-                                      residual_std(model), model.bias_attention_out);
+  return out;
+}
+
+TensorId attention(BlockBuilder& b, const ModelSpec& model, const LayerVariant& variant,
+                   TensorId normed) {
+  const ParameterNames& names = names_of(model);
+  const TensorId out =
+      model.mla ? latent_attention(b, model, normed) : attended(b, model, variant, normed);
+  const TensorId projected =
+      b.linear(names.attention_out, "attention.out", out, model.mla ? "grw" : "grd", "h",
+               residual_std(model), model.bias_attention_out);
   if (!model.post_norms) return projected;
   return b.norm(names.post_attention, "attention.normed", projected);
 }
@@ -224,6 +235,7 @@ ModelGraph build_model(const ModelSpec& model, std::int64_t sequence_length,
     graph.row_factor = model.moe->row_factor;
     graph.imbalance = model.moe->imbalance;
   }
+  if (model.mla) set_latent_extents(model, size);
   graph.padded = {{'v', model.vocab_multiple}};
   graph.layers = model.layers;
   graph.chain.push_back(graph.kinds.add(embedding_block(model)));

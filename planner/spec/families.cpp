@@ -68,10 +68,20 @@ ModelSpec nemotron() {
   return model;
 }
 
+// Rotary pairs are neighbours, though checkpoints of transformers turn halves: the products of q
+// and k are the same.
+ModelSpec deepseek() {
+  ModelSpec model = llama();
+  model.norm_epsilon = 1e-6;
+  model.rope_interleaved = true;
+  return model;
+}
+
 ModelSpec defaults_of(const std::string& family) {
   if (family == "llama" || family == "mistral" || family == "mixtral") return llama();
   if (family == "qwen2") return qwen(false);
   if (family == "qwen3" || family == "qwen3_moe") return qwen(true);
+  if (family == "deepseek_v2" || family == "deepseek_v3") return deepseek();
   if (family == "gemma" || family == "gemma2") return gemma(family == "gemma2");
   if (family == "gpt_neox") return gpt_neox();
   if (family == "falcon") return falcon();
@@ -82,9 +92,9 @@ ModelSpec defaults_of(const std::string& family) {
 }  // namespace
 
 const std::vector<std::string>& families() {
-  static const std::vector<std::string> all = {"gpt2",   "llama",    "mistral",   "mixtral",
-                                               "qwen2",  "qwen3",    "qwen3_moe", "gemma",
-                                               "gemma2", "gpt_neox", "falcon",    "nemotron"};
+  static const std::vector<std::string> all = {
+      "gpt2",        "llama",       "mistral", "mixtral", "qwen2",    "qwen3",  "qwen3_moe",
+      "deepseek_v2", "deepseek_v3", "gemma",   "gemma2",  "gpt_neox", "falcon", "nemotron"};
   return all;
 }
 

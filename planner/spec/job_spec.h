@@ -40,6 +40,13 @@ struct MoeSpec {
   double imbalance = 1;   // rows of the busiest rank, as a multiple of the mean: for times
 };
 
+// Multi-head latent attention (DeepSeek-AI 2024): keys and values come of a small vector per token;
+// of each head of q and k, rope_dim dimensions carry the position, those of k shared by all heads.
+struct MlaSpec {
+  std::int64_t q_rank = 0;  // 0: queries come straight from the stream
+  std::int64_t kv_rank = 0, nope_dim = 0, rope_dim = 0, v_dim = 0;
+};
+
 bool is_gated(ActivationKind kind);  // an MLP of two branches
 
 struct ModelSpec {
@@ -72,6 +79,7 @@ struct ModelSpec {
   bool bias_norm = true;  // of layer norms
   bool bias_qkv = false, bias_attention_out = false, bias_mlp = false;
   bool tied_embeddings = false;
+  std::optional<MlaSpec> mla;
   std::optional<MoeSpec> moe;
 };
 

@@ -8,8 +8,7 @@ namespace {
 
 std::string read_family(MappingReader& reader) {
   reader.required("family");
-  const std::vector<std::string> later = {"bloom",       "mpt",    "deepseek_v2",
-                                          "deepseek_v3", "llama4", "grok"};
+  const std::vector<std::string> later = {"bloom", "mpt", "llama4", "grok"};
   return reader.choice("family", families(), later).value_or("gpt2");
 }
 
@@ -81,7 +80,6 @@ void refuse_missing_features(MappingReader& reader) {
     reader.not_built(flag, {"false", "none"});
   }
   reader.not_built("mtp_layers", {"0"});
-  reader.not_built("mla");
   if (auto dropout = reader.mapping("dropout")) {
     dropout->not_built("hidden", {"0"});
     dropout->not_built("attention", {"0"});
@@ -105,7 +103,8 @@ void read_sizes(MappingReader& reader, ModelSpec& model) {
   model.kv_heads = reader.integer("kv_heads", size).value_or(model.heads);
   const auto head_dim = reader.integer("head_dim", size);
   const bool known = model.hidden > 0 && model.heads > 0;
-  if (!head_dim && !reader.has("head_dim") && known && model.hidden % model.heads != 0) {
+  if (!head_dim && !reader.has("head_dim") && !reader.has("mla") && known &&
+      model.hidden % model.heads != 0) {
     reader.fail("heads",
                 "model.heads " + std::to_string(model.heads) + " does not divide model.hidden " +
                     std::to_string(model.hidden),
@@ -123,6 +122,35 @@ void read_sizes(MappingReader& reader, ModelSpec& model) {
   model.max_position = reader.integer("max_position", size).value_or(0);
 }
 
+// Latent attention has as many keys as queries, and says itself how wide a head is.
+void read_latent_attention(MappingReader& reader, ModelSpec& model) {
+  auto mla = reader.mapping("mla");
+  if (!mla) return;
+  for (const char* key : {"kv_rank", "nope_dim", "rope_dim", "v_dim"}) mla->required(key);
+  const IntegerRange size{1, kLargestSize};
+  MlaSpec spec;
+  spec.q_rank = mla->integer("q_rank", {0, kLargestSize}).value_or(0);
+  spec.kv_rank = mla->integer("kv_rank", size).value_or(1);
+  spec.nope_dim = mla->integer("nope_dim", size).value_or(1);
+  spec.rope_dim = mla->integer("rope_dim", size).value_or(2);
+  spec.v_dim = mla->integer("v_dim", size).value_or(1);
+  if (spec.rope_dim % 2 != 0) {
+    mla->fail("rope_dim",
+              "rotary positions need an even rope_dim, got " + std::to_string(spec.rope_dim));
+  }
+  mla->finish();
+  for (const char* key : {"head_dim", "kv_heads"}) {
+    if (reader.has(key)) reader.fail(key, std::string("model.mla has no ") + key, "leave it out");
+  }
+  if (model.position != PositionKind::Rope || model.rope_fraction != 1 || model.qk_norm) {
+    reader.fail("mla", "model.mla needs rotary positions in all of rope_dim, and has no qk_norm",
+                "", {"model.position", "model.rope.fraction", "model.qk_norm"});
+  }
+  model.head_dim = spec.nope_dim + spec.rope_dim;
+  model.kv_heads = model.heads;
+  model.mla = spec;
+}
+
 }  // namespace
 
 ModelSpec read_model(MappingReader reader) {
@@ -130,6 +158,7 @@ ModelSpec read_model(MappingReader reader) {
   read_sizes(reader, model);
   read_blocks(reader, model);
   read_residuals(reader, model);
+  read_latent_attention(reader, model);
   refuse_missing_features(reader);
   if (auto moe = reader.mapping("moe")) model.moe = read_experts(*moe, model.family);
   model.ffn_hidden = reader.integer("ffn_hidden", {1, kLargestSize}).value_or(default_ffn(model));
@@ -139,7 +168,8 @@ ModelSpec read_model(MappingReader reader) {
   if (model.ffn_hidden == 0 && model.hidden > 0 && !reader.has("ffn_hidden")) {
     reader.required("ffn_hidden");
   }
-  if (model.position == PositionKind::Rope && model.rope_fraction == 1 && model.head_dim % 2 != 0) {
+  if (model.position == PositionKind::Rope && model.rope_fraction == 1 && model.head_dim % 2 != 0 &&
+      !model.mla) {
     reader.fail(reader.has("head_dim") ? "head_dim" : "heads",
                 "rotary positions need an even head_dim, got " + std::to_string(model.head_dim), "",
                 {"model.hidden"});

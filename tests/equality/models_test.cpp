@@ -43,6 +43,15 @@ std::function<void(planner::ModelSpec&)> family(const std::string& name, std::in
   };
 }
 
+// Latent attention of DeepSeek-V3, or of V2-Lite without q_rank.
+std::function<void(planner::ModelSpec&)> latent(std::int64_t q_rank) {
+  return [=](planner::ModelSpec& model) {
+    family("deepseek_v3", 4)(model);
+    model.mla = planner::MlaSpec{q_rank, 12, 10, 6, 8};
+    model.head_dim = 16;
+  };
+}
+
 using planner::ModelSpec;
 const Feature kFeatures[] = {
     {"norm_offset", [](ModelSpec& m) { m.norm_offset = 1; }},
@@ -71,6 +80,8 @@ const Feature kFeatures[] = {
     {"gpt_neox", family("gpt_neox", 4)},
     {"falcon", family("falcon", 1)},
     {"nemotron", family("nemotron", 2)},
+    {"latent_attention", latent(20)},
+    {"latent_attention_plain_q", latent(0)},
 };
 
 class Models : public ::testing::TestWithParam<Feature> {};

@@ -64,6 +64,26 @@ model: {family: llama, layers: 2, hidden: 32, heads: 4, kv_heads: 2, ffn_hidden:
                        z_coefficient: 0.02}}}
 )";
 
+// The families of the script's second half, by what they need beside their sizes.
+struct Family {
+  const char* name;
+  const char* model;
+};
+const Family kFamilies[] = {
+    {"qwen3", "family: qwen3, kv_heads: 2, head_dim: 16, ffn_hidden: 48"},
+    {"gemma", "family: gemma, kv_heads: 1, head_dim: 16, ffn_hidden: 48"},
+    {"gpt_neox", "family: gpt_neox"},
+    {"nemotron", "family: nemotron, kv_heads: 2, ffn_hidden: 48"},
+    {"latent",
+     "family: deepseek_v3, ffn_hidden: 48, "
+     "mla: {q_rank: 20, kv_rank: 12, nope_dim: 10, rope_dim: 6, v_dim: 8}"},
+};
+std::string model_of(const Family& family) {
+  return std::string("model: {") + family.model +
+         ", layers: 2, hidden: 32, heads: 4, vocab: 61, max_position: 16, norm_epsilon: 1e-5,\n"
+         "        rope: {theta: 10000}, init_std: 0.2}\n";
+}
+
 Golden golden_of(const std::string& name) {
   return mega::testing::read_safetensors(std::string(MEGA_SOURCE_DIR) + "/tests/golden/pytorch/" +
                                          name + ".safetensors");
@@ -218,5 +238,13 @@ TEST(PytorchGolden, MixtralInFourMicroBatches) {
 TEST(PytorchGolden, DeepSeekRoutingInOneMicroBatch) {
   run("deepseek", kDeepSeek, 8);
 }
+
+class PytorchFamily : public ::testing::TestWithParam<Family> {};
+TEST_P(PytorchFamily, InOneAndInFourMicroBatches) {
+  run(GetParam().name, model_of(GetParam()), 8);
+  run(GetParam().name, model_of(GetParam()), 2);
+}
+INSTANTIATE_TEST_SUITE_P(All, PytorchFamily, ::testing::ValuesIn(kFamilies),
+                         [](const auto& test) { return std::string(test.param.name); });
 
 }  // namespace

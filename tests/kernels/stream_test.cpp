@@ -57,7 +57,7 @@ std::unique_ptr<KernelCall> call_of(const OpInfo& op) {
   auto call = std::make_unique<KernelCall>(op.kind, std::string(op.index),
                                            std::string(is_packed ? "g6 " : "g2 ") +
                                                "s70 b3 h33 r3 d16 t70 f40 n9000 v45 p80 "
-                                               "e9 k2 a420 z1 u840 c420 y2 x3 m5");
+                                               "e9 k2 a420 z1 u840 c420 y2 x3 m5 o10 i6");
   call->call.attributes = {.epsilon = 1e-5,
                            .scale = 0.25,
                            .theta = 10000,

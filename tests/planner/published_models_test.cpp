@@ -75,6 +75,11 @@ const Published kPublished[] = {
     {"mixtral-8x22b", 140620634112},
     {"qwen3-30b-a3b", 30532122624},
     {"qwen3-235b-a22b", 235093634560},
+    // deepseek-ai/*, moonshotai/*: experts and latent attention
+    {"deepseek-v2", 235741434880},
+    {"deepseek-v2-lite", 15706484224},
+    {"deepseek-v3", 671026404352},
+    {"moonlight-16b-a3b", 0, 16, 0.05},
     // google/gemma-*
     {"gemma-2b", 2506172416},
     {"gemma-7b", 8537680896},
