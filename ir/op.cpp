@@ -254,9 +254,9 @@ Flops flops(OpKind kind, const Index& index, const Extents& extents, const Attri
     // The table's rows are looked up, not multiplied.
     points /= static_cast<double>(std::max<std::int64_t>(extents['p'], 1));
   }
-  const auto d = static_cast<double>(extents['d']), w = static_cast<double>(extents['w']);
-  if (kind == OpKind::Attention && w > 0) points *= (d + w) / (2 * d * w);
-  if (kind == OpKind::AttentionBackward && w > 0) points *= (3 * d + 2 * w) / (5 * d * w);
+  const auto d = static_cast<double>(extents['d']), j = static_cast<double>(extents['j']);
+  if (kind == OpKind::Attention && j > 0) points *= (d + j) / (2 * d * j);
+  if (kind == OpKind::AttentionBackward && j > 0) points *= (3 * d + 2 * j) / (5 * d * j);
   if (attributes.causal) points /= 2;
   return Flops(info(kind).flops_per_point * points);
 }

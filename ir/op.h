@@ -13,7 +13,7 @@
 //   p position table  n elements of a flat bucket
 // and for latent attention (planner/model/latent_attention.h):
 //   q latent of queries  l latent of keys and values  o, i parts of a head without and with
-//   positions (d = o + i)  w head_dim of values
+//   positions (d = o + i)  j head_dim of values
 // and for a layer of experts (planner/model/build_experts.h tells what flows where):
 //   e experts  k choices per token  a rows sent  z ranks that count them  u rows returned
 //   c rows of an expert's rank  y ranks that they come from  x experts held  m their ffn_hidden
@@ -131,17 +131,19 @@ bool is_collective(OpKind kind);
 
 // Numbers that an op instance may carry; an op reads those that its kernel's header names.
 struct Attributes {
-  double epsilon = 0;               // norms, AdamW
-  double scale = 0;                 // attention: factor on the scores; route: on the weights;
-                                    // balance_loss, router_z_loss: on the loss
-  double theta = 0;                 // rope: base of the frequencies
-  double value = 0;                 // fill: the value; init_normal: the standard deviation;
-                                    // norms: added to the weight; scale: the factor; clip,
-                                    // soft_cap: the limit
-  double beta1 = 0, beta2 = 0;      // AdamW; beta1 is SGD's momentum
-  double clip = 0;                  // AdamW, SGD: largest global gradient norm, 0 for none
-  double balance = 0, z = 0;        // route_backward: scale of balance_loss and router_z_loss
-  std::int64_t limit = 0;           // vocabulary ops: first padded row; inputs: micro-batches
+  double epsilon = 0;                   // norms, AdamW
+  double scale = 0;                     // attention: factor on the scores; route: on the weights;
+                                        // balance_loss, router_z_loss: on the loss
+  double theta = 0;                     // rope: base of the frequencies
+  double value = 0;                     // fill: the value; init_normal: the standard deviation;
+                                        // norms: added to the weight; scale: the factor; clip,
+                                        // soft_cap: the limit
+  double beta1 = 0, beta2 = 0;          // AdamW; beta1 is SGD's momentum
+  double clip = 0;                      // AdamW, SGD: largest global gradient norm, 0 for none
+  double factor = 0;                    // rope: slow frequencies are divided by it; 0: none
+  double ramp_begin = 0, ramp_end = 0;  // rope: where slow frequencies end and the others begin
+  double balance = 0, z = 0;            // route_backward: scale of balance_loss and router_z_loss
+  std::int64_t limit = 0;               // vocabulary ops: first padded row; inputs: micro-batches
   std::int64_t stride = 0;          // inputs: samples of the global batch between micro-batches;
                                     // all_to_all_v: members between holders of other experts
   std::int64_t length = 0;          // of the whole sequence, where ranks hold parts of it
@@ -153,6 +155,7 @@ struct Attributes {
   bool causal = false;              // attention
   bool inverse = false;             // rope: rotate back (its backward)
   bool interleaved = false;         // rope: pairs (2j, 2j+1) instead of (j, j + d/2)
+  bool by_frequency = false;        // rope: the ramp is in frequencies, not in numbers of pairs
   bool decay = false;               // AdamW, SGD: apply the weight decay
   bool sigmoid = false;             // route: scores are sigmoids, not a softmax
   bool over_all = false;            // route: softmax over all experts, not over the chosen ones
@@ -192,7 +195,7 @@ std::string contracted_letters(const Index& index);
 
 // Floating point operations of one instance on these extents. Matrix products: 2 per point.
 // Attention: 4 s t d g r b forward and 10 backward (five products, recomputing the scores),
-// halved when causal; with values of another width w, 2 (d + w) and 2 (3 d + 2 w) instead.
+// halved when causal; with values of another width j, 2 (d + j) and 2 (3 d + 2 j) instead.
 Flops flops(OpKind kind, const Index& index, const Extents& extents, const Attributes& attributes);
 
 // Whether published FLOP counts of a forward pass include it: matrix products and attention.

@@ -134,6 +134,9 @@ void PlanPrinter::attributes(const Op& op) {
   real("clip", a.clip);
   real("z", a.z);
   real("balance", a.balance);
+  real("factor", a.factor);
+  real("ramp_begin", a.ramp_begin);
+  real("ramp_end", a.ramp_end);
   integer("limit", a.limit);
   integer("stride", a.stride);
   integer("length", a.length);
@@ -148,6 +151,7 @@ void PlanPrinter::attributes(const Op& op) {
   flag("sigmoid", a.sigmoid);
   flag("over_all", a.over_all);
   flag("normalize", a.normalize);
+  flag("by_frequency", a.by_frequency);
   flag("sum", a.combine == Combine::Sum);
   flag("max", a.combine == Combine::Max);
   accumulate(a.accumulate);

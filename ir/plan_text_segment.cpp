@@ -15,12 +15,18 @@ struct RealAttribute {
   std::string_view key;
   double Attributes::*field;
 };
-constexpr RealAttribute kReals[] = {
-    {"epsilon", &Attributes::epsilon}, {"scale", &Attributes::scale},
-    {"theta", &Attributes::theta},     {"value", &Attributes::value},
-    {"beta1", &Attributes::beta1},     {"beta2", &Attributes::beta2},
-    {"clip", &Attributes::clip},       {"z", &Attributes::z},
-    {"balance", &Attributes::balance}};
+constexpr RealAttribute kReals[] = {{"epsilon", &Attributes::epsilon},
+                                    {"scale", &Attributes::scale},
+                                    {"theta", &Attributes::theta},
+                                    {"value", &Attributes::value},
+                                    {"beta1", &Attributes::beta1},
+                                    {"beta2", &Attributes::beta2},
+                                    {"clip", &Attributes::clip},
+                                    {"z", &Attributes::z},
+                                    {"balance", &Attributes::balance},
+                                    {"factor", &Attributes::factor},
+                                    {"ramp_begin", &Attributes::ramp_begin},
+                                    {"ramp_end", &Attributes::ramp_end}};
 
 struct IntegerAttribute {
   std::string_view key;
@@ -42,13 +48,13 @@ constexpr FlagAttribute kFlags[] = {
     {"causal", &Attributes::causal},           {"inverse", &Attributes::inverse},
     {"interleaved", &Attributes::interleaved}, {"decay", &Attributes::decay},
     {"sigmoid", &Attributes::sigmoid},         {"over_all", &Attributes::over_all},
-    {"normalize", &Attributes::normalize}};
+    {"normalize", &Attributes::normalize},     {"by_frequency", &Attributes::by_frequency}};
 
 constexpr std::string_view kAttributes =
-    "attributes are epsilon= scale= theta= value= beta1= beta2= clip= z= balance= limit= stride= "
-    "length= parts= shift= groups= group_limit= causal inverse interleaved decay sigmoid over_all "
-    "normalize sum max "
-    "accumulate mesh= origin= owner= along=";
+    "attributes are epsilon= scale= theta= value= beta1= beta2= clip= z= balance= factor= "
+    "ramp_begin= ramp_end= limit= stride= length= parts= shift= groups= group_limit= causal "
+    "inverse interleaved decay sigmoid over_all normalize by_frequency sum max accumulate mesh= "
+    "origin= owner= along=";
 
 }  // namespace
 

@@ -1,5 +1,5 @@
 // Attention without the score matrix.
-//   attention           q [s,b,g,r,d], k [t,b,g,d], v [t,b,g,w] -> o [s,b,g,r,w], lse [s,b,g,r]
+//   attention           q [s,b,g,r,d], k [t,b,g,d], v [t,b,g,j] -> o [s,b,g,r,j], lse [s,b,g,r]
 //   attention_backward  do, q, k, v, o, lse -> dq, dk, dv
 // r query heads share each of the g key and value heads. Scores are attributes.scale q.k; when
 // attributes.causal, a query sees keys up to its own position (kernels/sequence.h has those of

@@ -3,7 +3,11 @@
 //   by the angle P theta^(-2j/D), where D = attributes.limit dimensions turn (0: all d) and the
 //   rest pass. Pairs are (j, j + D/2), or (2j, 2j + 1) when attributes.interleaved;
 //   attributes.inverse turns back, which is the backward. y may be x's buffer.
-// Angles in double: at position 100,000 a float's angle is off by 0.004.
+// Longer contexts (attributes.factor): a pair of frequency f turns by f (1 - p + p / factor), where
+// p falls from 1 to 0 between attributes.ramp_begin and ramp_end as the frequency grows: along f
+// when by_frequency (Llama 3), else p grows along the pair's number j (YaRN; Peng et al. 2023). The
+// turned dimensions are multiplied by attributes.scale (0: 1). Angles in double: at position
+// 100,000 a float's angle is off by 0.004.
 #pragma once
 
 #include <cmath>
@@ -16,6 +20,21 @@
 
 namespace mega::kernels {
 
+// Frequencies of long contexts.
+struct RopeScaling {
+  double factor;  // 0: as they are
+  double begin, end;
+  bool by_frequency;
+
+  MEGA_HD double of(double frequency, double pair) const {
+    if (factor == 0) return frequency;
+    const double at = ((by_frequency ? frequency : pair) - begin) / (end - begin);
+    const double within = at < 0 ? 0 : at > 1 ? 1 : at;
+    const double slowed = by_frequency ? 1 - within : within;
+    return frequency * (slowed / factor + (1 - slowed));
+  }
+};
+
 struct RopeRows {
   static constexpr std::int64_t kMaxPairs = 512;
 
@@ -26,6 +45,8 @@ struct RopeRows {
   std::int64_t columns, pairs;
   double log2_ratio;  // of the frequencies of neighbouring pairs
   bool inverse, interleaved;
+  RopeScaling scaling;
+  double gain;
 
   template <class Lanes>
   MEGA_HD void operator()(std::int64_t row, Lanes lanes) const {
@@ -33,9 +54,10 @@ struct RopeRows {
     float sines[kMaxPairs];
     const auto position = static_cast<double>(sequence.position(row));
     lanes.for_each(pairs, [&, this](std::int64_t j) {
-      const double angle = position * std::exp2(static_cast<double>(j) * log2_ratio);
-      cosines[j] = static_cast<float>(std::cos(angle));
-      sines[j] = static_cast<float>(inverse ? -std::sin(angle) : std::sin(angle));
+      const auto pair = static_cast<double>(j);
+      const double angle = position * scaling.of(std::exp2(pair * log2_ratio), pair);
+      cosines[j] = static_cast<float>(gain * std::cos(angle));
+      sines[j] = static_cast<float>(gain * (inverse ? -std::sin(angle) : std::sin(angle)));
     });
     for (std::int64_t head = row * heads; head < (row + 1) * heads; ++head) {
       const float* in = x + head * columns;
@@ -74,7 +96,10 @@ void rope(Stream& stream, const Call& call) {
               RopeRows{floats(x), mutable_floats(call.outputs[0]), sequence_of(call),
                        count_of(x) / x.shape[0] / columns, columns, turned / 2,
                        -2 * std::log2(call.attributes.theta) / static_cast<double>(turned),
-                       call.attributes.inverse, call.attributes.interleaved});
+                       call.attributes.inverse, call.attributes.interleaved,
+                       RopeScaling{call.attributes.factor, call.attributes.ramp_begin,
+                                   call.attributes.ramp_end, call.attributes.by_frequency},
+                       call.attributes.scale == 0 ? 1.0 : call.attributes.scale});
 }
 
 }  // namespace mega::kernels

@@ -15,7 +15,7 @@ using std::int64_t;
 struct Geometry {
   int64_t queries, keys;                 // s, t
   int64_t batch, groups, sharers, size;  // b, g, r, d
-  int64_t value_size;                    // w
+  int64_t value_size;                    // j
   Sequence query_at, key_at;
   float scale;
   bool causal;

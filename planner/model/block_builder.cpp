@@ -2,6 +2,8 @@
 
 #include <utility>
 
+#include "planner/model/rope.h"
+
 namespace mega::planner {
 
 BlockBuilder::BlockBuilder(const ModelSpec& model, std::string name) : model_(model) {
@@ -107,8 +109,9 @@ TensorId BlockBuilder::linear(const std::string& parameter_name, const std::stri
 }
 
 TensorId BlockBuilder::rope(const std::string& name, TensorId x) {
-  Attributes attributes{.theta = model_.rope_theta, .interleaved = model_.rope_interleaved};
-  if (model_.rope_fraction < 1) attributes.limit = rotated_dims(model_);
+  const std::int64_t dims = model_.mla ? model_.mla->rope_dim : rotated_dims(model_);
+  Attributes attributes = rope_attributes(model_, dims);
+  if (model_.rope_fraction < 1) attributes.limit = dims;
   return unary(OpKind::Rope, name, x, attributes);
 }
 

@@ -9,6 +9,7 @@
 #include "planner/model/build_experts.h"
 #include "planner/model/latent_attention.h"
 #include "planner/model/parameter_names.h"
+#include "planner/model/rope.h"
 
 namespace mega::planner {
 namespace {
@@ -95,7 +96,7 @@ TensorId attended(BlockBuilder& b, const ModelSpec& model, const LayerVariant& v
   const TensorId out = b.activation("attention", "sbgrd");
   const TensorId lse = b.activation("attention.lse", "sbgr");
   b.op(OpKind::Attention, "sbgrd,tbgd,tbgd->sbgrd,sbgr", {q, k, v}, {out, lse},
-       {.scale = 1.0 / std::sqrt(static_cast<double>(model.head_dim)), .causal = true});
+       {.scale = attention_scale(model), .causal = true});
   return out;
 }
 
@@ -105,7 +106,7 @@ TensorId attention(BlockBuilder& b, const ModelSpec& model, const LayerVariant& 
   const TensorId out =
       model.mla ? latent_attention(b, model, normed) : attended(b, model, variant, normed);
   const TensorId projected =
-      b.linear(names.attention_out, "attention.out", out, model.mla ? "grw" : "grd", "h",
+      b.linear(names.attention_out, "attention.out", out, model.mla ? "grj" : "grd", "h",
                residual_std(model), model.bias_attention_out);
   if (!model.post_norms) return projected;
   return b.norm(names.post_attention, "attention.normed", projected);

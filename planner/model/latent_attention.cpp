@@ -1,7 +1,8 @@
 #include "planner/model/latent_attention.h"
 
-#include <cmath>
 #include <string>
+
+#include "planner/model/rope.h"
 
 namespace mega::planner {
 namespace {
@@ -51,15 +52,15 @@ TensorId latent_attention(BlockBuilder& b, const ModelSpec& model, TensorId norm
   const TensorId c = b.norm(named("kv_a_layernorm"), "kv_latent.normed", latent);
   Parts key;
   key.plain = b.linear(named("kv_b_proj.k"), "k.nope", c, "l", "go", std_dev, false);
-  const TensorId v = b.linear(named("kv_b_proj.v"), "v", c, "l", "gw", std_dev, false);
+  const TensorId v = b.linear(named("kv_b_proj.v"), "v", c, "l", "gj", std_dev, false);
   const TensorId turning = b.linear(named("kv_a_proj_with_mqa.rope"), "k.rope", normed, "h", "i",
                                     std_dev, model.bias_qkv);
   key.turning = b.rope("k.rotated", turning);
   const TensorId k = join(b, "k", key, "sbgo,sbi", "sbgd");
-  const TensorId out = b.activation("attention", "sbgrw");
+  const TensorId out = b.activation("attention", "sbgrj");
   const TensorId lse = b.activation("attention.lse", "sbgr");
-  b.op(OpKind::Attention, "sbgrd,tbgd,tbgw->sbgrw,sbgr", {q, k, v}, {out, lse},
-       {.scale = 1.0 / std::sqrt(static_cast<double>(model.head_dim)), .causal = true});
+  b.op(OpKind::Attention, "sbgrd,tbgd,tbgj->sbgrj,sbgr", {q, k, v}, {out, lse},
+       {.scale = attention_scale(model), .causal = true});
   return out;
 }
 
@@ -68,7 +69,7 @@ void set_latent_extents(const ModelSpec& model, Extents& extents) {
   extents['l'] = model.mla->kv_rank;
   extents['o'] = model.mla->nope_dim;
   extents['i'] = model.mla->rope_dim;
-  extents['w'] = model.mla->v_dim;
+  extents['j'] = model.mla->v_dim;
 }
 
 }  // namespace mega::planner

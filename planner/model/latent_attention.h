@@ -2,7 +2,7 @@
 //
 //   x ─► q_a [q] ─norm─► q_b ─► o │ i ─rope─► join ─► q [g,d]        d = o + i
 //   x ─► kv_a [l] ─norm─► kv_b ─► o ────────► join ─► k [g,d]
-//        │                  └──► w ─────────────────► v [g,w]
+//        │                  └──► j ─────────────────► v [g,j]
 //        └─► [i] ─rope─────────────────────────┘ (one for all heads)
 //
 // The products down to the latents are not split by tensor parallelism, those up to the heads are.
@@ -13,7 +13,7 @@
 
 namespace mega::planner {
 
-// From the normed stream to the attention's output [s,b,g,r,w], r = 1.
+// From the normed stream to the attention's output [s,b,g,r,j], r = 1.
 TensorId latent_attention(BlockBuilder& b, const ModelSpec& model, TensorId normed);
 
 // Sizes of the letters that only latent attention has.

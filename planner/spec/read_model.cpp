@@ -38,6 +38,40 @@ void read_residuals(MappingReader& reader, ModelSpec& model) {
   model.logit_softcap = reader.real("logit_softcap", {0, 1e6}).value_or(model.logit_softcap);
 }
 
+// rope.scaling: {kind: llama3, factor: 8, original_max_position: 8192}
+void read_scaling(MappingReader& rope, RopeScaling& scaling) {
+  auto reader = rope.mapping("scaling");
+  if (!reader) return;
+  for (const char* key : {"kind", "factor"}) reader->required(key);
+  const auto kind = reader->choice("kind", {"linear", "llama3", "yarn"});
+  if (!kind) return reader->finish();
+  scaling.factor = reader->real("factor", {1, 1e6}).value_or(1);
+  scaling.kind = *kind == "linear"   ? RopeScalingKind::Linear
+                 : *kind == "llama3" ? RopeScalingKind::Llama3
+                                     : RopeScalingKind::Yarn;
+  if (*kind != "linear") {
+    reader->required("original_max_position");
+    scaling.original_max_position =
+        reader->integer("original_max_position", {1, kLargestSize}).value_or(1);
+  }
+  const RealRange positive{0, 1e6, true};
+  if (*kind == "llama3") {
+    scaling.low_frequency_factor = reader->real("low_frequency_factor", positive).value_or(1);
+    scaling.high_frequency_factor = reader->real("high_frequency_factor", positive).value_or(4);
+    if (scaling.high_frequency_factor <= scaling.low_frequency_factor) {
+      reader->fail("high_frequency_factor", reader->path_of("high_frequency_factor") +
+                                                " must be above low_frequency_factor");
+    }
+  }
+  if (*kind == "yarn") {
+    scaling.beta_fast = reader->real("beta_fast", positive).value_or(32);
+    scaling.beta_slow = reader->real("beta_slow", positive).value_or(1);
+    scaling.mscale = reader->real("mscale", {0, 1e6}).value_or(1);
+    scaling.mscale_all_dim = reader->real("mscale_all_dim", {0, 1e6}).value_or(0);
+  }
+  reader->finish();
+}
+
 void read_blocks(MappingReader& reader, ModelSpec& model) {
   if (const auto norm = reader.choice("norm", {"layer_norm", "rms_norm"})) {
     model.norm = *norm == "rms_norm" ? NormKind::RmsNorm : NormKind::LayerNorm;
@@ -58,7 +92,7 @@ void read_blocks(MappingReader& reader, ModelSpec& model) {
     model.rope_theta = rope->real("theta", {0, 1e12, true}).value_or(model.rope_theta);
     model.rope_interleaved = rope->boolean("interleaved").value_or(model.rope_interleaved);
     model.rope_fraction = rope->real("fraction", {0, 1, true}).value_or(model.rope_fraction);
-    rope->not_built("scaling", {"none"});
+    read_scaling(*rope, model.rope_scaling);
     rope->finish();
   }
   model.no_rope_every =

@@ -73,6 +73,16 @@ const Feature kFeatures[] = {
        m.position = planner::PositionKind::Rope;
        m.rope_fraction = 0.5;
      }},
+    {"rope_llama3",
+     [](ModelSpec& m) {
+       m.position = planner::PositionKind::Rope;
+       m.rope_scaling = {planner::RopeScalingKind::Llama3, 4, 8};
+     }},
+    {"rope_yarn",
+     [](ModelSpec& m) {
+       m.position = planner::PositionKind::Rope;
+       m.rope_scaling = {planner::RopeScalingKind::Yarn, 4, 8};
+     }},
     {"qwen2", family("qwen2", 2)},
     {"qwen3", family("qwen3", 2)},
     {"gemma", family("gemma", 1)},

@@ -44,6 +44,36 @@ TEST_P(RopeTest, TurnsPairsByTheirPosition) {
   }
 }
 
+// Slow frequencies are divided by the factor, between the two ends of the ramp in part.
+TEST(RopeScalingTest, SlowsAlongTheFrequencyOrThePair) {
+  for (const bool by_frequency : {true, false}) {
+    const RopeScaling scaling{8, by_frequency ? 0.01 : 2, by_frequency ? 0.04 : 6, by_frequency};
+    const double slow = by_frequency ? 0.005 : 7, half = by_frequency ? 0.025 : 4,
+                 fast = by_frequency ? 0.5 : 1;
+    const auto of = [&](double x) {
+      return by_frequency ? scaling.of(x, 0) / x : scaling.of(0.1, x) / 0.1;
+    };
+    EXPECT_DOUBLE_EQ(of(slow), 1.0 / 8);
+    EXPECT_DOUBLE_EQ(of(half), (1 + 1.0 / 8) / 2);
+    EXPECT_DOUBLE_EQ(of(fast), 1);
+  }
+}
+
+TEST(RopeScalingTest, TurnsScaledAnglesAndMultiplies) {
+  KernelCall plain(OpKind::Rope, "sbgd->sbgd", "s4 b1 g1 d8");
+  KernelCall scaled(OpKind::Rope, "sbgd->sbgd", "s4 b1 g1 d8");
+  plain.call.attributes.theta = scaled.call.attributes.theta = 10000;
+  scaled.call.attributes.factor = 4;  // every pair: positions 0, 4, 8, 12 turn as 0, 1, 2, 3
+  scaled.call.attributes.ramp_begin = -2;
+  scaled.call.attributes.ramp_end = -1;
+  scaled.call.attributes.scale = 1.5;
+  plain.call.origin = 1;
+  scaled.call.origin = 4;
+  plain.run();
+  scaled.run();
+  for (std::size_t i = 0; i < 8; ++i) EXPECT_NEAR(scaled.out(0)[i], 1.5F * plain.out(0)[i], 1e-6);
+}
+
 TEST_P(RopeTest, InverseTurnsBackInPlace) {
   KernelCall call(OpKind::Rope, "sbgd->sbgd", "s5 b1 g3 d66");
   call.call.attributes.theta = 10000;
