@@ -48,6 +48,7 @@ constexpr std::array kOps = {
     OpInfo{OpKind::TakeRows, "take_rows", "sbh,sbk->ah", false, "hk", None, false, 0, 0},
     OpInfo{OpKind::GroupedMatMul, "grouped_matmul", "ch,xmh,yx->cm", true, "", Sum, true, 1, 2},
     OpInfo{OpKind::GroupedSwiGlu, "grouped_swiglu", "cm,cm,yx->cm", false, "", None, false, 0, 6},
+    OpInfo{OpKind::GroupedGeGlu, "grouped_geglu", "cm,cm,yx->cm", false, "", None, false, 0, 11},
     OpInfo{OpKind::CombineRows, "combine_rows", "uh,sbk,sbk->sbh", false, "hk", None, false, 0, 0},
 
     OpInfo{OpKind::CrossEntropyBackward, "cross_entropy_backward", "sbv,sb,sb,sb,->sbv", false, "",
@@ -80,6 +81,8 @@ constexpr std::array kOps = {
     OpInfo{OpKind::SumRows, "sum_rows", "uh,sbk->sbh", false, "hk", None, false, 1, 0},
     OpInfo{OpKind::GroupedSwiGluBackward, "grouped_swiglu_backward", "cm,cm,cm,yx->cm,cm", false,
            "", None, false, 0, 12},
+    OpInfo{OpKind::GroupedGeGluBackward, "grouped_geglu_backward", "cm,cm,cm,yx->cm,cm", false, "",
+           None, false, 0, 18},
     OpInfo{OpKind::CombineRowsBackward, "combine_rows_backward", "sbh,uh,sbk,sbk->ah,sbk", false,
            "hk", None, false, 0, 0},
 
@@ -226,7 +229,9 @@ static std::string_view ignored_letters(OpKind kind) {
       return "k";
     case OpKind::GroupedMatMul:
     case OpKind::GroupedSwiGlu:
+    case OpKind::GroupedGeGlu:
     case OpKind::GroupedSwiGluBackward:
+    case OpKind::GroupedGeGluBackward:
       return "xy";
     default:
       return "";
@@ -289,9 +294,11 @@ DType input_dtype(OpKind kind, std::size_t position) {
       return position == 1 ? DType::Int32 : DType::Fp32;
     case OpKind::GroupedMatMul:
     case OpKind::GroupedSwiGlu:
+    case OpKind::GroupedGeGlu:
     case OpKind::RouteBackward:
       return position == 2 ? DType::Int32 : DType::Fp32;
     case OpKind::GroupedSwiGluBackward:
+    case OpKind::GroupedGeGluBackward:
       return position == 3 ? DType::Int32 : DType::Fp32;
     case OpKind::CombineRows:  // rows, where they lie, weights
       return position == 1 ? DType::Int32 : DType::Fp32;

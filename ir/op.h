@@ -69,6 +69,7 @@ enum class OpKind : std::uint8_t {
   TakeRows,
   GroupedMatMul,
   GroupedSwiGlu,
+  GroupedGeGlu,
   CombineRows,
   // Backward.
   CrossEntropyBackward,
@@ -89,6 +90,7 @@ enum class OpKind : std::uint8_t {
   RouteBackward,
   SumRows,
   GroupedSwiGluBackward,
+  GroupedGeGluBackward,
   CombineRowsBackward,
   // Initialization and update.
   Fill,

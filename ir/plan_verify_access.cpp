@@ -30,7 +30,9 @@ bool may_be_in_place(OpKind kind) {
     case OpKind::ClipBackward:
     case OpKind::SoftCapBackward:
     case OpKind::GroupedSwiGlu:
+    case OpKind::GroupedGeGlu:
     case OpKind::GroupedSwiGluBackward:
+    case OpKind::GroupedGeGluBackward:
     case OpKind::Copy:
     case OpKind::AllReduce:
       return true;

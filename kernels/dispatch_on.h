@@ -65,7 +65,8 @@ void dispatch_on(Stream& stream, const Call& call) {
     case SortRows: return sort_rows(stream, call);
     case TakeRows: return take_rows(stream, call);
     case GroupedMatMul: return grouped_matmul(stream, call);
-    case GroupedSwiGlu: return grouped_swiglu(stream, call);
+    case GroupedSwiGlu: return grouped_gated<SwiGluEach>(stream, call);
+    case GroupedGeGlu: return grouped_gated<GeGluEach>(stream, call);
     case CombineRows: return combine_rows(stream, call);
     case CrossEntropyBackward: return cross_entropy_backward(stream, call);
     case EmbeddingBackward: return embedding_backward(stream, call);
@@ -84,7 +85,8 @@ void dispatch_on(Stream& stream, const Call& call) {
     case SplitHeads: return split_heads(stream, call);
     case RouteBackward: return route_backward(stream, call);
     case SumRows: return sum_rows(stream, call);
-    case GroupedSwiGluBackward: return grouped_swiglu_backward(stream, call);
+    case GroupedSwiGluBackward: return grouped_gated_backward<SwiGluBackwardEach>(stream, call);
+    case GroupedGeGluBackward: return grouped_gated_backward<GeGluBackwardEach>(stream, call);
     case CombineRowsBackward: return combine_rows_backward(stream, call);
     case Fill: return fill(stream, call);
     case InitNormal: return init_normal(stream, call);

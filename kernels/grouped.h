@@ -5,6 +5,7 @@
 //                            rows [c,p], rows [c,q], counts -> weights' gradient [x,p,q]
 //   grouped_swiglu           gate, up [c,m], counts -> silu(gate) * up
 //   grouped_swiglu_backward  dy, gate, up, counts -> dgate, dup; dgate may be dy's buffer
+//   grouped_geglu, grouped_geglu_backward   likewise with gelu_tanh(gate)
 #pragma once
 
 #include <cstdint>
@@ -28,18 +29,17 @@ inline std::int64_t all_rows(const Operand& counts) {
   return rows;
 }
 
-template <class Stream>
-void grouped_swiglu(Stream& stream, const Call& call) {
+template <class Kernel, class Stream>
+void grouped_gated(Stream& stream, const Call& call) {
   launch_elements(
       stream, all_rows(call.inputs[2]) * last_dimension(call.outputs[0]),
-      SwiGluEach{floats(call.inputs[0]), floats(call.inputs[1]), mutable_floats(call.outputs[0])});
+      Kernel{floats(call.inputs[0]), floats(call.inputs[1]), mutable_floats(call.outputs[0])});
 }
 
-template <class Stream>
-void grouped_swiglu_backward(Stream& stream, const Call& call) {
-  launch_elements(
-      stream, all_rows(call.inputs[3]) * last_dimension(call.outputs[0]),
-      SwiGluBackwardEach{floats(call.inputs[0]), floats(call.inputs[1]), floats(call.inputs[2]),
+template <class Kernel, class Stream>
+void grouped_gated_backward(Stream& stream, const Call& call) {
+  launch_elements(stream, all_rows(call.inputs[3]) * last_dimension(call.outputs[0]),
+                  Kernel{floats(call.inputs[0]), floats(call.inputs[1]), floats(call.inputs[2]),
                          mutable_floats(call.outputs[0]), mutable_floats(call.outputs[1])});
 }
 

@@ -109,7 +109,9 @@ bool is_routed(OpKind kind) {
     case OpKind::SumRows:
     case OpKind::GroupedMatMul:
     case OpKind::GroupedSwiGlu:
+    case OpKind::GroupedGeGlu:
     case OpKind::GroupedSwiGluBackward:
+    case OpKind::GroupedGeGluBackward:
     case OpKind::CombineRows:
     case OpKind::CombineRowsBackward:
     case OpKind::AllToAll:

@@ -47,6 +47,7 @@ std::vector<std::pair<std::size_t, std::size_t>> reusable(const LocalOp& op) {
     case OpKind::Clip:
     case OpKind::SoftCap:
     case OpKind::GroupedSwiGluBackward:
+    case OpKind::GroupedGeGluBackward:
       return {{0, 0}};
     case OpKind::Add:
       return {{1, 0}, {0, 0}};

@@ -90,7 +90,9 @@ class Differentiator {
       case OpKind::GroupedMatMul:
         return grouped_matmul(op);
       case OpKind::GroupedSwiGlu:
-        return grouped_swiglu(op);
+        return grouped_gated(op, OpKind::GroupedSwiGluBackward);
+      case OpKind::GroupedGeGlu:
+        return grouped_gated(op, OpKind::GroupedGeGluBackward);
       case OpKind::CombineRows:
         return combine_rows(op);
       case OpKind::VocabMax:
@@ -335,12 +337,12 @@ class Differentiator {
          {.accumulate = adds ? 1U : 0U});
   }
 
-  void grouped_swiglu(const GraphOp& op) {
+  void grouped_gated(const GraphOp& op, OpKind backward) {
     const TensorId d = dy(op);
     const TensorId dgate = fresh(op.inputs[0]);
     const TensorId dup = fresh(op.inputs[1]);
-    emit(OpKind::GroupedSwiGluBackward, "cm,cm,cm,yx->cm,cm",
-         {d, op.inputs[0], op.inputs[1], op.inputs[2]}, {dgate, dup});
+    emit(backward, "cm,cm,cm,yx->cm,cm", {d, op.inputs[0], op.inputs[1], op.inputs[2]},
+         {dgate, dup});
   }
 
   void combine_rows(const GraphOp& op) {

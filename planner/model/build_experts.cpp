@@ -84,6 +84,7 @@ class ExpertsBuilder {
                               attributes, modules, false});
   }
 
+  bool is_silu() const { return model_.activation == ActivationKind::SwiGlu; }
   double residual_std() const { return model_.init_std / std::sqrt(2.0 * model_.layers); }
 
   TensorId shared_experts(TensorId x) {
@@ -96,7 +97,7 @@ class ExpertsBuilder {
     op(OpKind::MatMul, "sbh,wh->sbw", {input, parameter(names_.shared_up, "wh", model_.init_std)},
        {up});
     const TensorId activated = activation("shared.activated", "sbw");
-    op(OpKind::SwiGlu, "sbw,sbw->sbw", {gate, up}, {activated});
+    op(is_silu() ? OpKind::SwiGlu : OpKind::GeGlu, "sbw,sbw->sbw", {gate, up}, {activated});
     const TensorId down = activation("shared.down", "sbh");
     op(OpKind::MatMul, "sbw,hw->sbh",
        {activated, parameter(names_.shared_down, "hw", residual_std())}, {down});
@@ -117,7 +118,8 @@ class ExpertsBuilder {
     const TensorId gate = product("experts.gate", names_.gate, rows, received);
     const TensorId up = product("experts.up", names_.up, rows, received);
     const TensorId activated = activation("experts.activated", "cm");
-    op(OpKind::GroupedSwiGlu, "cm,cm,yx->cm", {gate, up, received}, {activated});
+    op(is_silu() ? OpKind::GroupedSwiGlu : OpKind::GroupedGeGlu, "cm,cm,yx->cm",
+       {gate, up, received}, {activated});
     const TensorId down = activation("experts.down", "ch");
     op(OpKind::GroupedMatMul, "cm,xhm,yx->ch",
        {activated, parameter(names_.down, "xhm", residual_std()), received}, {down});

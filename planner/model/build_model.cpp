@@ -52,7 +52,7 @@ LayerVariant variant_of(const ModelSpec& model, int layer) {
   LayerVariant variant;
   variant.has_rope = model.position == PositionKind::Rope &&
                      (model.no_rope_every == 0 || (layer + 1) % model.no_rope_every != 0);
-  variant.has_experts = model.moe && layer >= model.moe->first_dense_layers;
+  variant.has_experts = model.moe && has_experts(*model.moe, layer);
   return variant;
 }
 
@@ -60,7 +60,8 @@ LayerVariant variant_of(const ModelSpec& model, int layer) {
 std::string name_of(const ModelSpec& model, const LayerVariant& variant) {
   std::string name = "layer";
   if (model.no_rope_every > 0) name += variant.has_rope ? ".rope" : ".no_rope";
-  const bool is_mixed = model.moe && model.moe->first_dense_layers > 0;
+  const bool is_mixed =
+      model.moe && (model.moe->first_dense_layers > 0 || !model.moe->layer_pattern.empty());
   if (is_mixed) name += variant.has_experts ? ".experts" : ".dense";
   return name;
 }

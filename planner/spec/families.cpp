@@ -77,11 +77,29 @@ ModelSpec deepseek() {
   return model;
 }
 
+ModelSpec llama4() {
+  ModelSpec model = llama();
+  model.rope_theta = 500000;
+  model.rope_interleaved = true;
+  model.no_rope_every = 4;
+  return model;
+}
+
+ModelSpec grok() {
+  ModelSpec model = llama();
+  model.activation = ActivationKind::GeGlu;
+  model.post_norms = true;
+  model.tied_embeddings = true;
+  return model;
+}
+
 ModelSpec defaults_of(const std::string& family) {
   if (family == "llama" || family == "mistral" || family == "mixtral") return llama();
   if (family == "qwen2") return qwen(false);
   if (family == "qwen3" || family == "qwen3_moe") return qwen(true);
   if (family == "deepseek_v2" || family == "deepseek_v3") return deepseek();
+  if (family == "llama4") return llama4();
+  if (family == "grok") return grok();
   if (family == "gemma" || family == "gemma2") return gemma(family == "gemma2");
   if (family == "gpt_neox") return gpt_neox();
   if (family == "falcon") return falcon();
@@ -93,8 +111,8 @@ ModelSpec defaults_of(const std::string& family) {
 
 const std::vector<std::string>& families() {
   static const std::vector<std::string> all = {
-      "gpt2",        "llama",       "mistral", "mixtral", "qwen2",    "qwen3",  "qwen3_moe",
-      "deepseek_v2", "deepseek_v3", "gemma",   "gemma2",  "gpt_neox", "falcon", "nemotron"};
+      "gpt2",        "llama", "mistral", "mixtral",  "qwen2",  "qwen3", "qwen3_moe", "deepseek_v2",
+      "deepseek_v3", "gemma", "gemma2",  "gpt_neox", "llama4", "grok",  "falcon",    "nemotron"};
   return all;
 }
 

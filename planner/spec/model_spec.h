@@ -30,6 +30,7 @@ struct MoeSpec {
   std::int64_t experts = 0, top_k = 0, ffn_hidden = 0;
   std::int64_t shared_ffn_hidden = 0;  // 0: no shared experts
   int first_dense_layers = 0;          // these keep their MLP
+  std::string layer_pattern;           // of those after them, repeated: d dense, e experts
   RouterSpec router;
   double row_factor = 0;  // rows planned per rank, as a multiple of the mean; 0: the worst case
   double imbalance = 1;   // rows of the busiest rank, as a multiple of the mean: for times
@@ -54,6 +55,9 @@ struct MlaSpec {
 };
 
 bool is_gated(ActivationKind kind);  // an MLP of two branches
+
+// Whether layer number `layer` has experts.
+bool has_experts(const MoeSpec& moe, int layer);
 
 struct ModelSpec {
   std::string name;    // of the bundled spec or the file; "model" when inline

@@ -1,4 +1,5 @@
 // The keys of `model.moe`.
+#include "ir/base/text.h"
 #include "planner/spec/read_sections.h"
 
 namespace mega::planner {
@@ -105,7 +106,17 @@ MoeSpec read_experts(MappingReader reader, const std::string& family) {
   moe.imbalance = reader.real("imbalance", {1, 1e4}).value_or(1);
   reader.not_built("shared_gate", {"false"});
   reader.not_built("capacity", {"none"});
-  reader.not_built("layer_pattern");
+  if (const auto pattern = reader.word("layer_pattern")) {
+    moe.layer_pattern = *pattern;
+    const bool has_others = pattern->find_first_not_of("de") != std::string::npos;
+    if (has_others || pattern->find('e') == std::string::npos) {
+      reader.fail("layer_pattern",
+                  reader.path_of("layer_pattern") + " " + quote(*pattern) +
+                      " must be of d (dense) and e (experts), with one e at least",
+                  "such as de: every second layer has experts");
+      moe.layer_pattern.clear();
+    }
+  }
   RouterSpec defaults;
   if (family == "qwen3_moe") defaults.pre_softmax = defaults.normalize = true;
   if (family == "deepseek_v2") defaults.pre_softmax = true;

@@ -8,7 +8,7 @@ namespace {
 
 std::string read_family(MappingReader& reader) {
   reader.required("family");
-  const std::vector<std::string> later = {"bloom", "mpt", "llama4", "grok"};
+  const std::vector<std::string> later = {"bloom", "mpt"};
   return reader.choice("family", families(), later).value_or("gpt2");
 }
 
@@ -95,8 +95,8 @@ void read_blocks(MappingReader& reader, ModelSpec& model) {
     read_scaling(*rope, model.rope_scaling);
     rope->finish();
   }
-  model.no_rope_every =
-      static_cast<int>(reader.integer("no_rope_every", {0, kMostLayers}).value_or(0));
+  model.no_rope_every = static_cast<int>(
+      reader.integer("no_rope_every", {0, kMostLayers}).value_or(model.no_rope_every));
   if (auto bias = reader.mapping("bias")) {
     model.bias_qkv = bias->boolean("qkv").value_or(model.bias_qkv);
     model.bias_attention_out = bias->boolean("attention_out").value_or(model.bias_attention_out);
@@ -196,8 +196,9 @@ ModelSpec read_model(MappingReader reader) {
   refuse_missing_features(reader);
   if (auto moe = reader.mapping("moe")) model.moe = read_experts(*moe, model.family);
   model.ffn_hidden = reader.integer("ffn_hidden", {1, kLargestSize}).value_or(default_ffn(model));
-  if (model.moe && model.activation != ActivationKind::SwiGlu) {
-    reader.fail("moe", "experts are built with activation: swiglu only", "", {"model.activation"});
+  if (model.moe && !is_gated(model.activation)) {
+    reader.fail("moe", "experts are built with gated activations only, swiglu and geglu", "",
+                {"model.activation"});
   }
   if (model.ffn_hidden == 0 && model.hidden > 0 && !reader.has("ffn_hidden")) {
     reader.required("ffn_hidden");

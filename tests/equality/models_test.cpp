@@ -90,6 +90,16 @@ const Feature kFeatures[] = {
     {"gpt_neox", family("gpt_neox", 4)},
     {"falcon", family("falcon", 1)},
     {"nemotron", family("nemotron", 2)},
+    {"experts_every_second_layer",
+     [](ModelSpec& m) {
+       m.activation = planner::ActivationKind::GeGlu;
+       m.moe.emplace();
+       m.moe->experts = 4;
+       m.moe->top_k = 2;
+       m.moe->ffn_hidden = 24;
+       m.moe->layer_pattern = "de";
+       m.norm = planner::NormKind::RmsNorm;
+     }},
     {"latent_attention", latent(20)},
     {"latent_attention_plain_q", latent(0)},
 };

@@ -80,6 +80,10 @@ const Published kPublished[] = {
     {"deepseek-v2-lite", 15706484224},
     {"deepseek-v3", 671026404352},
     {"moonlight-16b-a3b", 0, 16, 0.05},
+    // meta-llama/Llama-4-* (text models), xai-org/grok-1 (published as 314B)
+    {"llama4-scout", 0, 107.8, 0.05},
+    {"llama4-maverick", 0, 400.7, 0.05},
+    {"grok-1", 0, 314, 2},
     // google/gemma-*
     {"gemma-2b", 2506172416},
     {"gemma-7b", 8537680896},
