@@ -40,6 +40,8 @@ void read_residuals(MappingReader& reader, ModelSpec& model) {
 
 // rope.scaling: {kind: llama3, factor: 8, original_max_position: 8192}
 void read_scaling(MappingReader& rope, RopeScaling& scaling) {
+  const YamlNode* node = rope.find("scaling");
+  if (node == nullptr || (node->is_scalar() && node->text == "none")) return;
   auto reader = rope.mapping("scaling");
   if (!reader) return;
   for (const char* key : {"kind", "factor"}) reader->required(key);
