@@ -118,6 +118,11 @@ class OpCheck {
     const OpInfo& known = info(op.kind);
     if (op.index == known.index) return true;
     if (op.kind == OpKind::Sgd) return op.index == "n,->n";  // without momentum
+    // Values of a width of their own.
+    if (op.kind == OpKind::Attention) return op.index == "sbgrd,tbgd,tbgj->sbgrj,sbgr";
+    if (op.kind == OpKind::AttentionBackward) {
+      return op.index == "sbgrj,sbgrd,tbgd,tbgj,sbgrj,sbgr->sbgrd,tbgd,tbgj";
+    }
     const std::optional<Index>& own = indices_.of(std::string(known.index));
     // A bias of the product or of the scores, the load of the experts; a layer_norm may lack its
     // bias.

@@ -100,6 +100,7 @@ const Feature kFeatures[] = {
        m.moe->layer_pattern = "de";
        m.norm = planner::NormKind::RmsNorm;
      }},
+    // D13: the products to the latents are whole on each rank and count once in the norm.
     {"latent_attention", latent(20)},
     {"latent_attention_plain_q", latent(0)},
 };
@@ -118,6 +119,23 @@ TEST_P(Models, EveryLayoutEqualsOneRank) {
       expect_same_steps(outcome, one_rank, 1e-5);
       expect_same_gradients(outcome, one_rank);
     }
+  }
+}
+
+// Positions, masks and latents where ranks hold zig-zag parts of the sequence.
+TEST_P(Models, ASplitSequenceEqualsOneRank) {
+  for (const bool is_gpt2 : {false, true}) {
+    const planner::JobSpec job = job_of(GetParam(), is_gpt2);
+    planner::Strategy strategy =
+        strategy_of(job, {.tp = 2, .pp = 2, .vpp = 2, .sequence_parallel = true});
+    strategy.cp = 2;
+    strategy = planner::normalised(strategy);
+    ASSERT_TRUE(planner::is_legal(job, strategy));
+    SCOPED_TRACE(job.model.family);
+    const Outcome one_rank = train(job, {}, 1);
+    const Outcome outcome = train(plan_of(job, strategy), 1);
+    expect_same_steps(outcome, one_rank, 1e-5);
+    expect_same_gradients(outcome, one_rank);
   }
 }
 
