@@ -117,6 +117,10 @@ std::vector<BucketClass> bucket_classes(const PartitionedBlock& block) {
   return classes;
 }
 
+Bytes scratch_bytes(const PartitionedBlock& block) {
+  return std::max({block.forward_scratch, block.backward_scratch, block.weight_scratch});
+}
+
 Bytes stream_bytes(const PartitionedGraph& graph) {
   return Bytes(round_up(bytes_of(DType::Fp32, graph.stream_shape).count(), kBufferAlignmentBytes));
 }
@@ -133,7 +137,7 @@ std::string print(const PartitionedGraph& graph) {
   text += "\n  chain: " + chain_text(names) + "\n";
   for (const PartitionedBlock& block : graph.kinds) {
     text += "\nblock " + block.name + ": " + to_string(block.saved) + " saved per micro-batch, " +
-            to_string(std::max(block.forward_scratch, block.backward_scratch)) + " scratch\n";
+            to_string(scratch_bytes(block)) + " scratch\n";
     for (const LocalTensor& tensor : block.tensors) {
       text += "  " + home_name(tensor.home) + " " + tensor.name + " " + print_shape(graph, tensor);
       if (tensor.home == Home::Saved || tensor.home == Home::Scratch) {
@@ -150,6 +154,8 @@ std::string print(const PartitionedGraph& graph) {
     for (const LocalOp& op : block.forward) text += print_op(graph, block, op);
     text += "  backward\n";
     for (const LocalOp& op : block.backward) text += print_op(graph, block, op);
+    if (!block.weight_gradient.empty()) text += "  weight gradient\n";
+    for (const LocalOp& op : block.weight_gradient) text += print_op(graph, block, op);
   }
   return text;
 }

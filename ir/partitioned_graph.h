@@ -30,7 +30,7 @@ enum class Home : std::uint8_t {
   Stream,          // the block's input: slot, written by the block before (or received)
   NextStream,      // the block's output: the Stream of the block after (or sent)
   StreamGradient,  // gradient of the residual stream: one slot buffer of the chunk
-  Saved,           // slot: made by forward, read by backward
+  Saved,           // slot: made by one pass, read by a later one
   Scratch,         // inside one run of a segment
   Scalar,          // persistent scalar of the step
   WeightShard,     // the rank's part of a bucket of weights
@@ -104,10 +104,14 @@ struct PartitionedBlock {
   std::vector<ShardedBucket> sharded;
   std::vector<LocalOp> forward;
   std::vector<LocalOp> backward;
+  // What of backward only gradients of parameters need, where the schedule runs it apart; it may
+  // come any time after backward.
+  std::vector<LocalOp> weight_gradient;
   TensorId input, output, input_gradient, output_gradient;
   Bytes saved;            // slot bytes of this block, its input stream not included
-  Bytes forward_scratch;  // bytes of the scratch region that each direction needs
+  Bytes forward_scratch;  // bytes of the scratch region that each pass needs
   Bytes backward_scratch;
+  Bytes weight_scratch;
   bool operator==(const PartitionedBlock&) const = default;
 };
 
@@ -142,7 +146,8 @@ inline constexpr std::int64_t kBucketAlignmentElements = 64;
 std::int64_t bucket_elements(const PartitionedBlock& block, const BucketClass& bucket);
 std::vector<BucketClass> bucket_classes(const PartitionedBlock& block);  // sorted, unique
 
-Bytes stream_bytes(const PartitionedGraph& graph);  // one residual stream tensor, aligned
+Bytes scratch_bytes(const PartitionedBlock& block);  // of the pass that needs the most
+Bytes stream_bytes(const PartitionedGraph& graph);   // one residual stream tensor, aligned
 
 std::string print(const PartitionedGraph& graph);
 

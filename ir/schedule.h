@@ -7,49 +7,25 @@
 //
 //   rank 0 ──forward_0──► rank 1 ──forward_1──► rank 2 ──forward_2──► rank 0 (vpp)
 //          ◄─backward_0─        ◄─backward_1─        ◄─backward_2─
+//
+// In a V the ring stays open and each chunk has colours of its own, as the two go opposite ways.
+// At its bottom the last rank's two chunks are neighbours: nothing is sent, and they share a slot.
 #pragma once
 
 #include <cstdint>
 #include <string>
 #include <vector>
 
+#include "ir/schedule_order.h"
+
 namespace mega {
-
-struct ScheduleShape {
-  int pp = 1;
-  int vpp = 1;
-  std::int64_t micro_batches = 1;
-  bool overlap_pipeline = false;  // issue each receive one computation early: hides its time,
-                                  // holds one more slot
-  bool overlap_gradient_reduce = false;  // reduce on a queue of its own
-  bool reduces_gradients = false;        // dp or anything else makes gradients partial
-  bool has_tied_copies = false;          // first and last stage hold copies of one tensor
-  bool gathers_parameters = false;       // at the start of the step, on a queue of its own
-  bool operator==(const ScheduleShape&) const = default;
-  auto operator<=>(const ScheduleShape&) const = default;
-};
-
-// One forward or backward of one chunk on one micro-batch.
-struct ComputeStep {
-  bool is_forward = true;
-  int chunk = 0;
-  std::int64_t micro_batch = 0;
-  bool operator==(const ComputeStep&) const = default;
-};
-
-// Micro-batches that go through a chunk before the next chunk's turn: the least N >= pp with
-// m % N == 0 or m % N >= pp (Megatron's rule); m itself when no smaller one is legal, 0 when
-// m < pp, which no interleaved schedule allows.
-std::int64_t micro_batch_group(int pp, std::int64_t micro_batches);
-
-// 1F1B, interleaved when vpp > 1 (Narayanan et al. 2021): the order of computations of a rank.
-std::vector<ComputeStep> compute_order(const ScheduleShape& shape, int rank);
 
 enum class Work : std::uint8_t {
   Prologue,          // zero the gradients, count the tokens
   GatherParameters,  // of one chunk
   Forward,
   Backward,
+  WeightGradient,
   SendActivation,
   ReceiveActivation,
   SendGradient,
@@ -79,13 +55,13 @@ struct Schedule {
   ScheduleShape shape;
   std::vector<std::string> queues;                       // labels
   std::vector<std::vector<ScheduledInstruction>> ranks;  // per pipeline rank, in program order
-  std::vector<std::vector<int>> slots;  // [pipeline rank][chunk]; micro-batch k is in slot k % n
+  std::vector<std::vector<int>> slots;  // [pipeline rank][slot_owner]; micro-batch k is in k % n
 };
 
 // How long each piece of a schedule takes, whole nanoseconds; [pipeline rank][chunk] or
 // [pipeline rank].
 struct Durations {
-  std::vector<std::vector<std::int64_t>> forward_ns, backward_ns, reduce_ns, gather_ns;
+  std::vector<std::vector<std::int64_t>> forward_ns, backward_ns, weight_ns, reduce_ns, gather_ns;
   std::vector<std::int64_t> prologue_ns, update_ns;
   std::int64_t tied_ns = 0;
   std::vector<std::int64_t> transfer_ns;  // of the edge between rank r and r + 1 (modulo pp)
@@ -93,15 +69,21 @@ struct Durations {
 };
 
 bool is_transfer(Work work);
-// +1 towards the next pipeline rank, -1 towards the one before.
-int hop(Work work);
+// Of a transfer: +1 towards the next pipeline rank, -1 towards the one before.
+int hop(const ScheduleShape& shape, int chunk, Work work);
+// Of a transfer of `rank`: the edge it goes over; edge r joins pipeline rank r to r + 1 modulo pp.
+int edge_of(const ScheduleShape& shape, int rank, int chunk, Work work);
+
+// Whose slot a chunk works in: its own, but at the bottom of a V the first chunk's.
+int slot_owner(ScheduleKind kind, int pp, StagePlace place);
 
 Schedule build_schedule(const ScheduleShape& shape);
 
 // Schedule::slots alone, without walking more micro-batches than the steady state needs.
 std::vector<std::vector<int>> slot_counts(const ScheduleShape& shape);
 
-// "rank 0 | F0 F1 F2 B0 F3 B1 ...": one line per rank, chunks as letters when vpp > 1.
+// "rank 0 | F0 F1 F2 B0 F3 B1 ...": one line per rank, chunks as letters when vpp > 1, W for the
+// weight gradients that a split backward leaves.
 std::string print(const Schedule& schedule);
 
 }  // namespace mega

@@ -42,19 +42,27 @@ std::vector<int> stages_of(const JobSpec& job, const Strategy& s) {
                           static_cast<int>(job.model.layers / count));
 }
 
+// Chunks a rank where nobody says: two of a V, as many as the counts of the stages ask for.
+int implied_vpp(const LayoutSpec& given, const Strategy& s) {
+  if (s.pp > 1 && is_folded(s.schedule)) return 2;
+  const std::size_t counts = given.stages ? given.stages->size() : 0;
+  const auto ranks = static_cast<std::size_t>(s.pp);
+  return counts > ranks && counts % ranks == 0 ? static_cast<int>(counts / ranks) : 1;
+}
+
 Strategy filled(const JobSpec& job) {
   const LayoutSpec& given = job.layout;
   Strategy s;
   s.tp = given.tp.value_or(1);
   s.cp = given.cp.value_or(1);
   s.pp = given.pp.value_or(1);
-  s.vpp = given.vpp.value_or(1);
+  if (given.schedule) s.schedule = parsed(*given.schedule, schedule_named);
+  s.vpp = given.vpp.value_or(implied_vpp(given, s));
   s.ep = given.ep.value_or(1);
   s.etp = given.etp.value_or(1);
   s.dp = given.dp.value_or(dp_of_world(job, s));
   s.micro_batch = given.micro_batch.value_or(1);
   s.stages = stages_of(job, s);
-  if (given.schedule) s.schedule = parsed(*given.schedule, schedule_named);
   s.sequence_parallel = given.sequence_parallel.value_or(s.tp > 1);
   if (given.recompute) s.recompute = parsed(*given.recompute, recompute_named);
   s.zero = given.zero.value_or(1);  // has no effect, and so becomes 0, without data ranks

@@ -82,16 +82,27 @@ bool interleaved_stages_hold(const Facts&, const Strategy& s) {
 // an N exists (M itself) exactly when M >= pp. Stricter rules that are told of this schedule,
 // M % pp = 0 or even M % (pp * vpp) = 0, are not needed.
 bool interleaved_micro_batches_hold(const Facts& facts, const Strategy& s) {
-  if (s.vpp == 1 || facts.global_batch % batch_step(s) != 0) return true;
+  if (s.vpp == 1 || s.schedule != ScheduleKind::OneFOneB) return true;
+  if (facts.global_batch % batch_step(s) != 0) return true;
   return facts.global_batch / batch_step(s) >= s.pp;
+}
+
+bool schedule_vpp_holds(const Facts&, const Strategy& s) {
+  return takes_vpp(s.schedule, s.vpp);
+}
+
+bool dualpipe_micro_batches_hold(const Facts& facts, const Strategy& s) {
+  if (s.schedule != ScheduleKind::DualpipeV || facts.global_batch % batch_step(s) != 0) return true;
+  return facts.global_batch / batch_step(s) >= 2 * std::int64_t{s.pp};
 }
 
 std::int64_t virtual_stages(const Strategy& s) {
   return std::int64_t{s.pp} * s.vpp;
 }
 
+// Who gives the counts may leave stages without layers.
 bool layers_hold(const Facts& facts, const Strategy& s) {
-  return facts.layers >= virtual_stages(s);
+  return !s.stages.empty() || facts.layers >= virtual_stages(s);
 }
 
 bool even_stages_hold(const Facts& facts, const Strategy& s) {
@@ -103,7 +114,7 @@ bool stage_counts_hold(const Facts& facts, const Strategy& s) {
   if (s.stages.empty() || facts.even_stages) return true;
   std::int64_t sum = 0;
   for (const int count : s.stages) {
-    if (count < 1) return false;
+    if (count < 0) return false;
     sum += count;
   }
   return sum == facts.layers && static_cast<std::int64_t>(s.stages.size()) == virtual_stages(s);
@@ -113,6 +124,12 @@ bool zero_group_holds(const Facts&, const Strategy& s) {
   if (s.zero == 0) return true;
   const std::int64_t all = std::int64_t{s.dp} * s.cp;
   return s.zero_group >= 1 && s.zero_group % s.cp == 0 && all % s.zero_group == 0;
+}
+
+// A part of the gradients is reduced, and one of the weights gathered, inside backward: split in
+// two passes, it would have to travel twice.
+bool split_backward_holds(const Facts&, const Strategy& s) {
+  return s.zero <= 1 || !splits_backward(s.schedule);
 }
 
 bool experts_hold(const Facts& facts, const Strategy& s) {
@@ -147,8 +164,7 @@ bool expert_order_holds(const Facts&, const Strategy& s) {
 }
 
 bool is_built(const Facts&, const Strategy& s) {
-  return s.schedule == ScheduleKind::OneFOneB && s.recompute.layers == 0 && !s.overlap.tensor &&
-         !s.overlap.expert;
+  return s.recompute.layers == 0 && !s.overlap.tensor && !s.overlap.expert;
 }
 
 constexpr std::array kRules = {
@@ -176,15 +192,24 @@ constexpr std::array kRules = {
          explain::micro_batches},
     Rule{"interleaved_stages", "vpp = 1 or pp > 1", interleaved_stages_hold,
          explain::interleaved_stages},
-    Rule{"interleaved_micro_batches", "vpp = 1 or training.global_batch / (micro_batch * dp) >= pp",
+    Rule{"interleaved_micro_batches",
+         "with 1f1b, vpp = 1 or training.global_batch / (micro_batch * dp) >= pp",
          interleaved_micro_batches_hold, explain::interleaved_micro_batches},
-    Rule{"layers", "model.layers >= pp * vpp", layers_hold, explain::layers},
+    Rule{"schedule_vpp", "vpp = 1 with gpipe and zb_h1, 2 with zb_v and dualpipe_v",
+         schedule_vpp_holds, explain::schedule_vpp},
+    Rule{"dualpipe_micro_batches",
+         "with dualpipe_v, training.global_batch / (micro_batch * dp) >= 2 * pp",
+         dualpipe_micro_batches_hold, explain::dualpipe_micro_batches},
+    Rule{"layers", "model.layers >= pp * vpp, unless layout.stages has counts", layers_hold,
+         explain::layers},
     Rule{"even_stages", "model.layers % (pp * vpp) = 0, for stages: even", even_stages_hold,
          explain::even_stages},
-    Rule{"stage_counts", "layout.stages has pp * vpp counts, each >= 1, that sum to model.layers",
+    Rule{"stage_counts", "layout.stages has pp * vpp counts that sum to model.layers",
          stage_counts_hold, explain::stage_counts},
     Rule{"zero_group", "zero_group = cp * d with d a divisor of dp", zero_group_holds,
          explain::zero_group},
+    Rule{"split_backward", "zero <= 1 with zb_h1, zb_v and dualpipe_v", split_backward_holds,
+         explain::split_backward},
     Rule{"experts", "model.moe.experts % ep = 0; ep = etp = 1 without experts", experts_hold,
          explain::experts},
     Rule{"expert_world", "the GPUs of the cluster % (pp * ep * etp) = 0", expert_world_holds,
@@ -324,6 +349,7 @@ Strategy normalised(Strategy s) {
   if (moves_rows || s.zero == 0 || s.zero == 3) s.overlap.parameter_gather = false;
   if (s.tp == 1) s.overlap.tensor = false;
   if (s.pp == 1) s.overlap.pipeline = false;
+  if (s.pp == 1) s.schedule = ScheduleKind::OneFOneB;
   if (s.ep == 1) s.overlap.expert = false;
   // Attention never keeps its scores: there is nothing to drop.
   std::erase(s.recompute.modules, "core_attention");
@@ -331,6 +357,20 @@ Strategy normalised(Strategy s) {
     s.recompute = {};
   }
   return s;
+}
+
+bool takes_vpp(ScheduleKind kind, int vpp) {
+  switch (kind) {
+    case ScheduleKind::OneFOneB:
+      return true;
+    case ScheduleKind::Gpipe:
+    case ScheduleKind::ZbH1:
+      return vpp == 1;
+    case ScheduleKind::ZbV:
+    case ScheduleKind::DualpipeV:
+      return vpp == 2;
+  }
+  return false;
 }
 
 std::vector<int> even_cut(int layers, int stages) {

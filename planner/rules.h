@@ -37,8 +37,11 @@ int count_broken(const JobSpec& job, const Strategy& strategy);
 Errors rule_errors(const JobSpec& job, const Strategy& strategy);
 
 // Fields that have no effect get their one canonical value: sequence_parallel at tp 1, overlap
-// without a second rank, zero_group without zero, context at cp 1.
+// without a second rank, zero_group without zero, context at cp 1, schedule at pp 1.
 Strategy normalised(Strategy strategy);
+
+// Whether a schedule can have so many chunks a rank: 1f1b any number, the V kinds two, others one.
+bool takes_vpp(ScheduleKind kind, int vpp);
 
 // Layers of each virtual stage, as even as it goes when the embedding and the head count as a
 // layer each: 30 layers on 4 stages are 7, 8, 8, 7. Every stage has at least one layer.

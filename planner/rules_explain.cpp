@@ -200,6 +200,31 @@ RuleResult interleaved_micro_batches(const Facts& facts) {
   return result;
 }
 
+RuleResult schedule_vpp(const Facts& facts) {
+  RuleResult result;
+  result.keys = {"layout.schedule", "layout.vpp"};
+  const Strategy& s = facts.strategy;
+  const std::string needed = is_folded(s.schedule) ? "2" : "1";
+  result.message = "layout.schedule " + to_string(s.schedule) + " takes layout.vpp " + needed +
+                   ", but it is " + number(s.vpp);
+  result.nearest = joined("layout.vpp: " + needed, "layout.schedule: 1f1b");
+  return result;
+}
+
+RuleResult dualpipe_micro_batches(const Facts& facts) {
+  RuleResult result;
+  result.keys = {"layout.schedule", "layout.pp", "training.global_batch", "layout.micro_batch",
+                 "layout.dp"};
+  result.message = "layout.schedule dualpipe_v needs at least twice as many micro-batches as " +
+                   shown(facts, "layout.pp") + ", but " + shown(facts, "training.global_batch") +
+                   " / (" + product(facts, {"layout.micro_batch", "layout.dp"}) +
+                   ") = " + number(facts.global_batch / batch_step(facts));
+  result.nearest = joined("layout.schedule: zb_v",
+                          nearest(facts, "dualpipe_micro_batches",
+                                  {"training.global_batch", "layout.micro_batch", "layout.pp"}));
+  return result;
+}
+
 RuleResult layers(const Facts& facts) {
   RuleResult result;
   result.keys = {"layout.pp", "layout.vpp", "model.layers"};
@@ -245,9 +270,6 @@ RuleResult stage_counts(const Facts& facts) {
   if (sum != facts.layers) {
     wrong.push_back("sums to " + number(sum) + ", not to " + shown(facts, "model.layers"));
   }
-  if (*std::min_element(s.stages.begin(), s.stages.end()) < 1) {
-    wrong.emplace_back("has a stage without layers, which is not built yet");
-  }
   result.message = "layout.stages " + join(wrong, "; ");
   result.nearest = "layout.stages: auto";
   return result;
@@ -259,6 +281,19 @@ RuleResult zero_group(const Facts& facts) {
   result.message = shown(facts, "layout.zero_group") + " is no cp * d with d a divisor of dp (" +
                    product(facts, {"layout.cp", "layout.dp"}) + ")";
   result.nearest = nearest(facts, "zero_group", {"layout.zero_group"});
+  return result;
+}
+
+RuleResult split_backward(const Facts& facts) {
+  RuleResult result;
+  result.keys = {"layout.zero", "layout.schedule"};
+  const Strategy& s = facts.strategy;
+  result.message = shown(facts, "layout.zero") + " reduces gradients inside backward, which " +
+                   "layout.schedule " + to_string(s.schedule) + " splits in two passes";
+  Strategy whole = s;
+  whole.schedule = ScheduleKind::OneFOneB;
+  result.nearest = "layout.zero: 1";
+  if (all_hold(facts, whole)) result.nearest = joined(result.nearest, "layout.schedule: 1f1b");
   return result;
 }
 
@@ -275,7 +310,6 @@ RuleResult not_built(const Facts& facts) {
     // All of them must change.
     result.nearest += (result.nearest.empty() ? "" : ", ") + ("layout." + key) + ": " + instead;
   };
-  refuse("schedule", s.schedule != built.schedule, to_string(s.schedule), "1f1b");
   refuse("recompute", s.recompute.layers != 0, to_string(s.recompute), "full");
   Overlap later = s.overlap;
   later.gradient_reduce = later.parameter_gather = later.pipeline = false;

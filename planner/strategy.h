@@ -9,10 +9,11 @@
 #include <vector>
 
 #include "ir/base/units.h"
+#include "ir/schedule_order.h"
 
 namespace mega::planner {
 
-enum class ScheduleKind : std::uint8_t { Gpipe, OneFOneB, ZbH1, ZbV, DualpipeV };
+using mega::ScheduleKind;
 enum class ContextKind : std::uint8_t { Ring, AllGather, Ulysses };
 
 struct Recompute {
@@ -38,7 +39,7 @@ struct Strategy {
   int tp = 1, cp = 1, pp = 1, vpp = 1, dp = 1, ep = 1, etp = 1;
   int micro_batch = 1;      // sequences
   std::vector<int> stages;  // layers of each virtual stage in model order; pp * vpp entries.
-                            // Virtual stage s is on pipeline rank s mod pp.
+                            // Where virtual stage s is: place_of_stage of ir/schedule_order.h.
   ScheduleKind schedule = ScheduleKind::OneFOneB;
   bool sequence_parallel = false;
   Recompute recompute;

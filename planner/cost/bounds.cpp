@@ -13,12 +13,6 @@
 namespace mega::planner {
 namespace {
 
-// A tied tensor has one copy where the embedding and the head share a chunk, and that is the
-// embedding's.
-bool has_one_chunk(const Strategy& strategy) {
-  return strategy.pp * strategy.vpp == 1;
-}
-
 // What the parameters of a block take between steps.
 Bytes parameter_bytes(const BlockCosts& blocks, const BlockCost& block, int states,
                       bool without_tied) {
@@ -32,7 +26,7 @@ Bytes parameter_bytes(const BlockCosts& blocks, const BlockCost& block, int stat
 
 // Of one micro-batch; FLOPs of any unit without a cluster, as only ratios matter then.
 std::int64_t time_of(const Costs& costs, const BlockCost& block) {
-  if (costs.job().cluster) return block.forward_ns + block.backward_ns;
+  if (costs.job().cluster) return block.forward_ns + block.backward_ns + block.weight_ns;
   return static_cast<std::int64_t>(block.flops / 1000);
 }
 
@@ -53,7 +47,9 @@ StageLines time_lines(const BlockCosts& blocks, const Strategy& strategy, const 
                              std::vector<Bytes>(kinds.size()));
   }
   lines.ranks.front().fixed_time += time(blocks.embedding());
-  lines.ranks.back().fixed_time += time(blocks.head());
+  (has_one_end(strategy) ? lines.ranks.front() : lines.ranks.back()).fixed_time +=
+      time(blocks.head());
+  lines.schedule = strategy.schedule;
   return lines;
 }
 
@@ -71,14 +67,18 @@ void add_memory(Costs& costs, const Strategy& strategy, StageLines& lines) {
   }
   for (std::size_t r = 0; r < lines.ranks.size(); ++r) {
     RankLine& rank = lines.ranks[r];
-    const bool is_first = r == 0, is_last = r + 1 == lines.ranks.size();
+    const bool is_first = r == 0;
+    const bool is_last = has_one_end(strategy) ? is_first : r + 1 == lines.ranks.size();
     rank.fixed_memory = Bytes(kScalarBytes);
     for (std::size_t c = 0; c < rank.layer_memory.size(); ++c) {
+      const std::size_t slot = std::min(c, slots[r].size() - 1);  // shared at the bottom of a V
       for (std::size_t k = 0; k < blocks.layer_kinds.size(); ++k) {
         const BlockCost& layer = blocks.kinds[blocks.layer_kinds[k]];
-        rank.layer_memory[c][k] = parameters(layer, false) + layer.slot * slots[r][c];
+        rank.layer_memory[c][k] = parameters(layer, false) + layer.slot * slots[r][slot];
       }
-      rank.fixed_memory += stream * 2 * slots[r][c];  // what is sent, and its gradient
+    }
+    for (const int count : slots[r]) {
+      rank.fixed_memory += stream * 2 * count;  // what is sent, and its gradient
     }
     if (is_first) {
       const BlockCost& embedding = blocks.embedding();
@@ -87,7 +87,7 @@ void add_memory(Costs& costs, const Strategy& strategy, StageLines& lines) {
     }
     if (is_last) {  // sends nothing
       const BlockCost& head = blocks.head();
-      rank.fixed_memory += parameters(head, has_one_chunk(strategy)) + head.slot * slots[r].back() -
+      rank.fixed_memory += parameters(head, has_one_end(strategy)) + head.slot * slots[r].back() -
                            stream * slots[r].back();
       rank.scratch = std::max(rank.scratch, head.scratch);
     }
@@ -150,35 +150,49 @@ class LeastTravel {
   ScheduleShape shape_;
 };
 
+// Of a micro-batch's way through a block and back: a weight gradient that is split off may come
+// later.
+std::int64_t pass_ns(const BlockCost& block) {
+  return block.forward_ns + block.backward_ns;
+}
+
 // One micro-batch's way through all stages and back, transfers included.
 std::int64_t path_ns(Costs& costs, const Strategy& strategy) {
   const BlockCosts& blocks = costs.blocks(strategy);
-  const auto time = [&](const BlockCost& block) { return time_of(costs, block); };
-  std::int64_t ns = time(blocks.embedding()) + time(blocks.head()) + layers_ns(blocks, time);
+  std::int64_t ns =
+      pass_ns(blocks.embedding()) + pass_ns(blocks.head()) + layers_ns(blocks, pass_ns);
   const std::vector<std::int64_t> transfer = transfers_ns(costs, strategy);
+  const auto rank_of = [&](int stage) {
+    return place_of_stage(strategy.schedule, strategy.pp, stage).rank;
+  };
   for (int s = 0; s + 1 < strategy.pp * strategy.vpp; ++s) {
-    ns += 2 * transfer[static_cast<std::size_t>(s % strategy.pp)];
+    const int from = rank_of(s), to = rank_of(s + 1);
+    if (from == to) continue;  // the bottom of a V
+    const int edge = to == (from + 1) % strategy.pp ? from : to;
+    ns += 2 * transfer[static_cast<std::size_t>(edge)];
   }
   return ns;
 }
 
-// Of 1F1B (vpp 1), beyond the path of one micro-batch. Rank r runs w + 1 forwards before its first
-// backward, w <= pp - r - 1, and cannot run that one before the first micro-batch came back from
-// the last rank; m - w - 1 forwards and m backwards follow, and then the last gradient's way down:
+// With vpp 1, beyond the path of one micro-batch. Rank r runs w + 1 forwards before its first
+// backward, w <= pp - r - 1 but in GPipe (m - 1), and cannot run that one before the first
+// micro-batch came back from the last rank; m - w - 1 forwards and m backwards follow, and then
+// the last gradient's way down:
 //   step >= path + (m - 1) (F_r + B_r) - w F_r
 // Some rank has F + B of at least the least bottleneck of all cuts; F is a share of it.
 std::int64_t steady_ns(Costs& costs, const Strategy& strategy, std::int64_t m) {
   const BlockCosts& blocks = costs.blocks(strategy);
   double share = 0;
   for (const BlockCost& block : blocks.kinds) {
-    const auto both = static_cast<double>(block.forward_ns + block.backward_ns);
+    const auto both = static_cast<double>(pass_ns(block));
     if (both > 0) share = std::max(share, static_cast<double>(block.forward_ns) / both);
   }
-  const auto warm_up = static_cast<double>(std::min<std::int64_t>(strategy.pp - 1, m));
+  const bool is_gpipe = strategy.schedule == ScheduleKind::Gpipe;
+  const auto warm_up =
+      static_cast<double>(is_gpipe ? m - 1 : std::min<std::int64_t>(strategy.pp - 1, m));
   const double turns = static_cast<double>(m - 1) - warm_up * share;
   if (turns <= 0) return 0;
-  const StageLines lines =
-      time_lines(blocks, strategy, [&](const BlockCost& block) { return time_of(costs, block); });
+  const StageLines lines = time_lines(blocks, strategy, pass_ns);
   return static_cast<std::int64_t>(turns * static_cast<double>(least_time(lines)) * (1 - 1e-12));
 }
 
@@ -191,11 +205,11 @@ std::int64_t least_step_ns(Costs& costs, const Strategy& strategy) {
     return block.update_ns + travel.gather(block);
   };
   const std::int64_t m = micro_batches(strategy, costs.job().training.global_batch);
-  const bool one_chunk = has_one_chunk(strategy);
+  const bool one_copy = has_one_end(strategy);
   // All that the busiest rank has to do.
   const StageLines lines = time_lines(blocks, strategy, [&](const BlockCost& block) {
     const std::int64_t step = m * time_of(costs, block);
-    if (one_chunk && &block == &blocks.head()) return step;  // its tied tensor is the embedding's
+    if (one_copy && &block == &blocks.head()) return step;  // its tied tensor is the embedding's
     return step + block.zero_ns + reduce(block) + update(block);
   });
   // The first micro-batch's way, the steady state, what any rank then has left, an update.
@@ -217,6 +231,14 @@ StageLines stage_lines(Costs& costs, const Strategy& strategy) {
 
 Bounds lower_bounds(Costs& costs, const Strategy& strategy, Bytes limit) {
   Bounds bounds;
+  const auto& given = costs.job().layout.stages;
+  if (given && std::count(given->begin(), given->end(), 0) > 0) {
+    // What follows takes a layer for granted in every stage.
+    Strategy cut = strategy;
+    cut.stages = *given;
+    const Evaluation exact = evaluate(costs, cut);
+    return {exact.step_ns, peak(exact)};
+  }
   bounds.peak = least_memory(stage_lines(costs, strategy));
   const bool may_fit = limit == Bytes() || bounds.peak <= limit;
   if (may_fit && costs.job().cluster) bounds.step_ns = least_step_ns(costs, strategy);

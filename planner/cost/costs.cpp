@@ -21,7 +21,7 @@ Strategy key_of(const Strategy& strategy) {
   Strategy key = strategy;
   key.vpp = 1;
   key.stages.clear();
-  key.schedule = ScheduleKind::OneFOneB;
+  key.schedule = splits_backward(strategy.schedule) ? ScheduleKind::ZbH1 : ScheduleKind::OneFOneB;
   key.overlap = {};
   if (strategy.rank_order.starts_with("tp-cp")) {
     key.pp = 1;
@@ -121,8 +121,9 @@ BlockCost Costs::cost_of(const PartitionedGraph& graph, const PartitionedBlock& 
   };
   for (const LocalOp& op : block.forward) add(op, cost.forward_ns);
   for (const LocalOp& op : block.backward) add(op, cost.backward_ns);
+  for (const LocalOp& op : block.weight_gradient) add(op, cost.weight_ns);
   cost.slot = block.saved + (block.input ? stream_bytes(graph) : Bytes());
-  cost.scratch = std::max(block.forward_scratch, block.backward_scratch);
+  cost.scratch = scratch_bytes(block);
   for (const BucketClass& bucket : bucket_classes(block)) {
     const std::int64_t n = bucket_elements(block, bucket);
     cost.buckets.emplace_back(bucket, n);
@@ -187,6 +188,7 @@ std::int64_t Costs::compute_ns(OpKind kind, const std::string& index, std::vecto
 ScheduleShape schedule_shape(Costs& costs, const Strategy& strategy) {
   const BlockCosts& blocks = costs.blocks(strategy);
   ScheduleShape shape;
+  shape.kind = strategy.schedule;
   shape.pp = strategy.pp;
   shape.vpp = strategy.vpp;
   shape.micro_batches = micro_batches(strategy, costs.job().training.global_batch);
@@ -199,7 +201,7 @@ ScheduleShape schedule_shape(Costs& costs, const Strategy& strategy) {
       if (is_early) shape.reduces_gradients = true;
       const bool is_gathered = !gathers_of(zero, bucket, elements).empty();
       if (is_gathered && strategy.overlap.parameter_gather) shape.gathers_parameters = true;
-      if (bucket.is_tied && strategy.pp > 1) shape.has_tied_copies = true;
+      if (bucket.is_tied && !has_one_end(strategy)) shape.has_tied_copies = true;
     }
   }
   shape.overlap_gradient_reduce = strategy.overlap.gradient_reduce && shape.reduces_gradients;

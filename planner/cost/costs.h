@@ -21,8 +21,8 @@ namespace mega::planner {
 
 // One block on one rank, one micro-batch.
 struct BlockCost {
-  std::int64_t forward_ns = 0, backward_ns = 0;  // all ops
-  // Of both, collectives: of activations, of rows for experts, of parts of the sequence, of buckets
+  std::int64_t forward_ns = 0, backward_ns = 0, weight_ns = 0;  // all ops of each pass
+  // Of all, collectives: of activations, of rows for experts, of parts of the sequence, of buckets
   // of weights and gradients; and forward ops that backward does again.
   std::int64_t tensor_ns = 0, expert_ns = 0, context_ns = 0, data_ns = 0, recompute_ns = 0;
   double flops = 0;  // forward and backward

@@ -29,8 +29,7 @@ Parts take_apart(Costs& costs, const Strategy& strategy) {
               {}};
   const int states = optimizer_states(costs.job().training.optimizer);
   for (int rank = 0; rank < strategy.pp; ++rank) {
-    parts.ranks.push_back(lay_out_rank(parts.blocks.graph,
-                                       chunks_of_rank(strategy.stages, strategy.pp, rank), states));
+    parts.ranks.push_back(lay_out_rank(parts.blocks.graph, chunks_of_rank(strategy, rank), states));
   }
   return parts;
 }
@@ -53,12 +52,15 @@ class StepWork {
 
   // Gradients and metrics.
   std::int64_t zeros_ns(int rank) const {
-    return zero_ns(costs_, layout(rank).elements.gradients) + zero_ns(costs_, 2 * metrics());
+    const std::int64_t gradients =
+        layout(rank).buckets.empty() ? 0 : zero_ns(costs_, layout(rank).elements.gradients);
+    return gradients + zero_ns(costs_, 2 * metrics());
   }
 
-  // The last stage counts the tokens.
+  // The rank of the head counts the tokens.
   std::int64_t count_ns(int rank) const {
-    if (rank != last_) return 0;
+    const ScheduleShape& shape = parts_.shape;
+    if (rank != place_of_stage(shape.kind, shape.pp, shape.pp * shape.vpp - 1).rank) return 0;
     std::int64_t ns = costs_.compute_ns(OpKind::CountTokens, "->", {}, {{}});
     const AxisSet batch = parts_.blocks.graph.stream_sharding.axes[1];
     if (!batch.empty()) {
@@ -118,7 +120,7 @@ class StepWork {
     std::int64_t ns = late_ns(rank);
     for (const BucketLayout& bucket : layout(rank).buckets) {
       if (bucket.bucket.is_shifted) continue;
-      const bool is_second_copy = bucket.bucket.is_tied && last_ > 0 && rank == last_;
+      const bool is_second_copy = bucket.bucket.is_tied && !holds_first_block(layout(rank));
       const std::int64_t part = share(bucket).state;
       if (!is_second_copy) ns += norm_ns(costs_, part);
       ns += optimizer_ns(costs_, part);
@@ -174,11 +176,13 @@ Durations durations(Costs& costs, const Parts& parts) {
     const int rank = static_cast<int>(r);
     auto& forward = result.forward_ns.emplace_back();
     auto& backward = result.backward_ns.emplace_back();
+    auto& weight = result.weight_ns.emplace_back();
     auto& reduce = result.reduce_ns.emplace_back();
     auto& gather = result.gather_ns.emplace_back();
     for (const ChunkLayout& chunk : parts.ranks[r].chunks) {
       forward.push_back(sum(parts.blocks, chunk.blocks, &BlockCost::forward_ns));
       backward.push_back(sum(parts.blocks, chunk.blocks, &BlockCost::backward_ns));
+      weight.push_back(sum(parts.blocks, chunk.blocks, &BlockCost::weight_ns));
       reduce.push_back(work.reduce_ns(rank, static_cast<int>(reduce.size())));
       gather.push_back(work.gather_ns(rank, static_cast<int>(gather.size())));
     }
@@ -207,8 +211,9 @@ TimeTerms terms_of(Costs& costs, const Parts& parts, const Durations& durations,
     take(&TimeTerms::exposed_ep_ns, &BlockCost::expert_ns);
     take(&TimeTerms::exposed_dp_ns, &BlockCost::data_ns);
     take(&TimeTerms::recompute_ns, &BlockCost::recompute_ns);
-    terms.compute_ns +=
-        m * (durations.forward_ns[rank][c] + durations.backward_ns[rank][c]) - others;
+    terms.compute_ns += m * (durations.forward_ns[rank][c] + durations.backward_ns[rank][c] +
+                             durations.weight_ns[rank][c]) -
+                        others;
     if (!parts.shape.overlap_gradient_reduce) terms.exposed_dp_ns += durations.reduce_ns[rank][c];
   }
   const bool is_end = rank == 0 || rank + 1 == parts.ranks.size();

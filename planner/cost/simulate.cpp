@@ -12,7 +12,8 @@ namespace {
 // Where each duration of a schedule stands in one flat list.
 class DurationIndex {
  public:
-  explicit DurationIndex(const ScheduleShape& shape) : pp_(shape.pp), vpp_(shape.vpp) {}
+  explicit DurationIndex(const ScheduleShape& shape)
+      : shape_(shape), pp_(shape.pp), vpp_(shape.vpp) {}
 
   int of(const ScheduledInstruction& instruction, int rank) const {
     const int chunks = pp_ * vpp_;
@@ -22,27 +23,29 @@ class DurationIndex {
         return chunk;
       case Work::Backward:
         return chunks + chunk;
-      case Work::ReduceGradients:
+      case Work::WeightGradient:
         return 2 * chunks + chunk;
+      case Work::ReduceGradients:
+        return 3 * chunks + chunk;
       case Work::Prologue:
-        return 3 * chunks + rank;
+        return 4 * chunks + rank;
       case Work::Update:
-        return 3 * chunks + pp_ + rank;
+        return 4 * chunks + pp_ + rank;
       case Work::SendActivation:
-      case Work::ReceiveGradient:
-        return 3 * chunks + 2 * pp_ + rank;
       case Work::ReceiveActivation:
       case Work::SendGradient:
-        return 3 * chunks + 2 * pp_ + (rank + pp_ - 1) % pp_;
+      case Work::ReceiveGradient:
+        return 4 * chunks + 2 * pp_ + edge_of(shape_, rank, instruction.chunk, instruction.work);
       case Work::ReduceTied:
-        return 3 * chunks + 3 * pp_;
+        return 4 * chunks + 3 * pp_;
       case Work::GatherParameters:
-        return 3 * chunks + 3 * pp_ + 1 + chunk;
+        return 4 * chunks + 3 * pp_ + 1 + chunk;
     }
     return EventGraph::kNoTime;
   }
 
  private:
+  ScheduleShape shape_;
   int pp_, vpp_;
 };
 
@@ -52,7 +55,8 @@ std::vector<std::int64_t> flat(const Durations& durations) {
   const auto append = [&](const std::vector<std::int64_t>& part) {
     all.insert(all.end(), part.begin(), part.end());
   };
-  for (const auto* table : {&durations.forward_ns, &durations.backward_ns, &durations.reduce_ns}) {
+  for (const auto* table : {&durations.forward_ns, &durations.backward_ns, &durations.weight_ns,
+                            &durations.reduce_ns}) {
     for (const auto& rank : *table) append(rank);
   }
   append(durations.prologue_ns);
@@ -115,7 +119,10 @@ class ScheduleEvents {
   int transfer(const ScheduledInstruction& instruction, int rank, int duration) {
     const bool is_activation =
         instruction.work == Work::SendActivation || instruction.work == Work::ReceiveActivation;
-    const int stage = instruction.chunk * shape_.pp + rank - (hop(instruction.work) > 0 ? 0 : 1);
+    const bool is_below =
+        instruction.work == Work::SendActivation || instruction.work == Work::ReceiveGradient;
+    const int stage =
+        stage_of(shape_.kind, shape_.pp, {rank, instruction.chunk}) - (is_below ? 0 : 1);
     const std::size_t key =
         (static_cast<std::size_t>(stage) * 2 + (is_activation ? 1 : 0)) * micro_batches() +
         static_cast<std::size_t>(instruction.micro_batch);

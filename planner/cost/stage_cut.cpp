@@ -74,23 +74,24 @@ std::vector<int> least_cut(const StageLines& lines, std::int64_t time, std::int6
   }
   std::vector<int> cut;
   std::int64_t layers = layer_count(lines);
-  const std::size_t chunks = lines.ranks[0].layer_memory.size();
-  for (std::size_t c = 0; c < chunks; ++c) {
-    for (std::size_t r = 0; r < lines.ranks.size(); ++r) {
-      const RankLine& rank = lines.ranks[r];
-      const std::int64_t others = total - left[r].capacity;
-      for (int n = 1;; ++n) {
-        MEGA_CHECK(n <= layer_count(lines), "a cut that exists was not found");
-        const std::int64_t time_left = left[r].time - n * lines.layer_time[0];
-        const std::int64_t memory_left = left[r].memory - n * rank.layer_memory[c][0].count();
-        const std::int64_t rest = capacity(lines, rank, c + 1, time_left, memory_left);
-        if (rest < 0 || n + rest + others < layers) continue;
-        left[r] = {time_left, memory_left, rest};
-        total = others + rest;
-        layers -= n;
-        cut.push_back(n);
-        break;
-      }
+  const int ranks = static_cast<int>(lines.ranks.size());
+  const int stages = ranks * static_cast<int>(lines.ranks[0].layer_memory.size());
+  for (int stage = 0; stage < stages; ++stage) {
+    const StagePlace place = place_of_stage(lines.schedule, ranks, stage);
+    const auto r = static_cast<std::size_t>(place.rank), c = static_cast<std::size_t>(place.chunk);
+    const RankLine& rank = lines.ranks[r];
+    const std::int64_t others = total - left[r].capacity;
+    for (int n = 1;; ++n) {
+      MEGA_CHECK(n <= layer_count(lines), "a cut that exists was not found");
+      const std::int64_t time_left = left[r].time - n * lines.layer_time[0];
+      const std::int64_t memory_left = left[r].memory - n * rank.layer_memory[c][0].count();
+      const std::int64_t rest = capacity(lines, rank, c + 1, time_left, memory_left);
+      if (rest < 0 || n + rest + others < layers) continue;
+      left[r] = {time_left, memory_left, rest};
+      total = others + rest;
+      layers -= n;
+      cut.push_back(n);
+      break;
     }
   }
   return cut;

@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "ir/base/units.h"
+#include "ir/schedule_order.h"
 
 namespace mega::planner {
 
@@ -29,6 +30,7 @@ struct StageLines {
   std::vector<std::int64_t> layer_time;  // per kind
   std::vector<Bytes> layer_scratch;      // per kind; of all on a rank the largest counts
   std::vector<RankLine> ranks;
+  ScheduleKind schedule = ScheduleKind::OneFOneB;  // decides where each virtual stage is
 };
 
 // The cut that minimises the largest time of a rank among those whose ranks stay within `limit`

@@ -79,8 +79,12 @@ class MixedCut {
     double weight = 0;
     for (std::size_t r = 0; r < ranks_; ++r) {
       const Left& left = left_[r];
-      const std::size_t done = stage / ranks_ + (r < stage % ranks_ ? 1 : 0);
-      const auto chunks = static_cast<std::int64_t>(stages_ / ranks_ - done);
+      std::int64_t chunks = 0;  // that are still to come
+      for (std::size_t c = 0; c < stages_ / ranks_; ++c) {
+        const StagePlace chunk{static_cast<int>(r), static_cast<int>(c)};
+        const int number = stage_of(lines_.schedule, static_cast<int>(ranks_), chunk);
+        chunks += static_cast<std::size_t>(number) >= stage ? 1 : 0;
+      }
       const std::int64_t memory = left.memory - left.scratch;
       if (left.time < chunks * least_time_ || memory < 0) return false;
       if (chunks == 0) continue;
@@ -96,9 +100,12 @@ class MixedCut {
     const bool remembers = stages_ == ranks_;
     const std::size_t here = stage * (lines_.layers.size() + 1) + position;
     if (remembers && failed_[here]) return false;
-    Left& left = left_[stage % ranks_];
+    const StagePlace at =
+        place_of_stage(lines_.schedule, static_cast<int>(ranks_), static_cast<int>(stage));
+    const auto rank = static_cast<std::size_t>(at.rank);
+    Left& left = left_[rank];
     const Left before = left;
-    const auto& memory = lines_.ranks[stage % ranks_].layer_memory[stage / ranks_];
+    const auto& memory = lines_.ranks[rank].layer_memory[static_cast<std::size_t>(at.chunk)];
     for (std::size_t end = position + 1; end <= lines_.layers.size(); ++end) {
       const auto kind = static_cast<std::size_t>(lines_.layers[end - 1]);
       left.time -= lines_.layer_time[kind];

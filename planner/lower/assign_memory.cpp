@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "ir/base/check.h"
+#include "ir/schedule.h"
 #include "planner/lower/shard_parameters.h"
 
 namespace mega::planner {
@@ -14,35 +15,48 @@ const PartitionedBlock& block_at(const PartitionedGraph& graph, int position) {
   return graph.kinds[graph.chain[static_cast<std::size_t>(position)]];
 }
 
-ChunkLayout lay_out_chunk(const PartitionedGraph& graph, BlockRange blocks) {
-  ChunkLayout chunk;
-  chunk.blocks = blocks;
+SlotLayout lay_out_slot(const PartitionedGraph& graph, BlockRange blocks) {
+  SlotLayout slot;
+  slot.blocks = blocks;
   const Bytes stream = stream_bytes(graph);
   Bytes offset;
   for (int i = blocks.first; i < blocks.first + blocks.count; ++i) {
     const PartitionedBlock& block = block_at(graph, i);
-    chunk.block_offset.push_back(offset);
+    slot.block_offset.push_back(offset);
     offset += block.saved + (block.input ? stream : Bytes());
   }
-  chunk.output_offset = offset;
-  if (block_at(graph, blocks.first + blocks.count - 1).output) offset += stream;
-  chunk.gradient_offset = offset;
+  slot.output_offset = offset;
+  const int end = blocks.first + blocks.count;
+  if (blocks.count == 0 || block_at(graph, end - 1).output) offset += stream;
+  slot.gradient_offset = offset;
   offset += stream;
-  chunk.slot_bytes = offset;
-  return chunk;
+  slot.slot_bytes = offset;
+  return slot;
+}
+
+// The blocks of the chunks that share each slot: neighbours in the model.
+std::vector<BlockRange> blocks_of_slots(const std::vector<ChunkLayout>& chunks) {
+  std::vector<BlockRange> slots;
+  for (const ChunkLayout& chunk : chunks) {
+    if (chunk.slot == static_cast<int>(slots.size())) {
+      slots.push_back(chunk.blocks);
+    } else {
+      slots.back().count += chunk.blocks.count;
+    }
+  }
+  return slots;
 }
 
 // Blocks share the buckets of a class, but for those whose gradients are whole for one block only.
-void add_buckets(const PartitionedGraph& graph, BlockRange blocks, int chunk, RankLayout& layout) {
+void add_buckets(const PartitionedGraph& graph, int chunk, RankLayout& layout) {
+  const BlockRange& blocks = layout.chunks[static_cast<std::size_t>(chunk)].blocks;
   const int last_block = static_cast<int>(graph.chain.size()) - 1;
-  const int end = blocks.first + blocks.count;
-  // A tied tensor whose two uses share a chunk has one copy: the embedding's.
-  const bool is_whole_model = blocks.first == 0 && end == last_block + 1;
   std::map<std::pair<int, BucketClass>, std::int64_t> elements;  // by block, then class
-  for (int i = blocks.first; i < end; ++i) {
+  for (int i = blocks.first; i < blocks.first + blocks.count; ++i) {
     const PartitionedBlock& block = block_at(graph, i);
     for (const BucketClass& bucket : bucket_classes(block)) {
-      if (is_whole_model && bucket.is_tied && i == last_block) continue;
+      // A tied tensor whose two uses share a rank has one copy: the embedding's.
+      if (bucket.is_tied && i == last_block && holds_first_block(layout)) continue;
       const int own = splits_gradients(graph.zero, bucket) ? i : -1;
       elements[{own, bucket}] += bucket_elements(block, bucket);
     }
@@ -69,14 +83,20 @@ std::vector<BlockRange> cut_blocks(const std::vector<int>& stages) {
   return ranges;
 }
 
-std::vector<BlockRange> chunks_of_rank(const std::vector<int>& stages, int pp, int rank) {
-  const std::vector<BlockRange> all = cut_blocks(stages);
-  std::vector<BlockRange> own;
-  for (std::size_t s = static_cast<std::size_t>(rank); s < all.size();
-       s += static_cast<std::size_t>(pp)) {
-    own.push_back(all[s]);
+std::vector<ChunkLayout> chunks_of_rank(const Strategy& strategy, int rank) {
+  const std::vector<BlockRange> all = cut_blocks(strategy.stages);
+  std::vector<ChunkLayout> own;
+  for (int chunk = 0; chunk < strategy.vpp; ++chunk) {
+    const StagePlace place{rank, chunk};
+    const int stage = stage_of(strategy.schedule, strategy.pp, place);
+    own.push_back(
+        {all[static_cast<std::size_t>(stage)], slot_owner(strategy.schedule, strategy.pp, place)});
   }
   return own;
+}
+
+bool has_one_end(const Strategy& strategy) {
+  return strategy.pp == 1 || is_folded(strategy.schedule);
 }
 
 std::int64_t metrics_count(const PartitionedGraph& graph) {
@@ -93,18 +113,24 @@ int optimizer_states(const OptimizerSpec& optimizer) {
   return optimizer.momentum > 0 ? 1 : 0;
 }
 
-RankLayout lay_out_rank(const PartitionedGraph& graph, const std::vector<BlockRange>& chunks,
+bool holds_first_block(const RankLayout& layout) {
+  return layout.chunks.front().blocks.first == 0;
+}
+
+RankLayout lay_out_rank(const PartitionedGraph& graph, std::vector<ChunkLayout> chunks,
                         int optimizer_states) {
   RankLayout layout;
   layout.states = optimizer_states;
-  for (std::size_t c = 0; c < chunks.size(); ++c) {
-    layout.chunks.push_back(lay_out_chunk(graph, chunks[c]));
-    const int end = chunks[c].first + chunks[c].count;
-    for (int i = chunks[c].first; i < end; ++i) {
-      const PartitionedBlock& block = block_at(graph, i);
-      layout.scratch = std::max({layout.scratch, block.forward_scratch, block.backward_scratch});
+  layout.chunks = std::move(chunks);
+  for (const BlockRange& blocks : blocks_of_slots(layout.chunks)) {
+    layout.slots.push_back(lay_out_slot(graph, blocks));
+  }
+  for (std::size_t c = 0; c < layout.chunks.size(); ++c) {
+    const BlockRange& blocks = layout.chunks[c].blocks;
+    for (int i = blocks.first; i < blocks.first + blocks.count; ++i) {
+      layout.scratch = std::max(layout.scratch, scratch_bytes(block_at(graph, i)));
     }
-    add_buckets(graph, chunks[c], static_cast<int>(c), layout);
+    add_buckets(graph, static_cast<int>(c), layout);
   }
   return layout;
 }
@@ -120,15 +146,15 @@ Bytes persistent_bytes(const RankLayout& layout) {
 }
 
 StageMemory stage_memory(const RankLayout& layout, const std::vector<int>& slots, int stage) {
-  MEGA_CHECK(slots.size() == layout.chunks.size(), "slot counts of another stage");
+  MEGA_CHECK(slots.size() == layout.slots.size(), "slot counts of another stage");
   StageMemory memory;
   memory.stage = stage;
   memory.parameters = Bytes(4 * layout.elements.weights);
   memory.gradients = Bytes(4 * layout.elements.gradients);
   memory.optimizer = Bytes(4 * layout.elements.state * layout.states);
   memory.temporary = layout.scratch;
-  for (std::size_t c = 0; c < slots.size(); ++c) {
-    memory.activations += layout.chunks[c].slot_bytes * slots[c];
+  for (std::size_t i = 0; i < slots.size(); ++i) {
+    memory.activations += layout.slots[i].slot_bytes * slots[i];
   }
   memory.overhead = Bytes(kScalarBytes);
   memory.total = memory.parameters + memory.gradients + memory.optimizer + memory.activations +

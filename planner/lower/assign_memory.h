@@ -27,21 +27,34 @@ struct BlockRange {
 // Of every virtual stage, in model order; `stages` counts layers, the embedding joins the first
 // and the head the last.
 std::vector<BlockRange> cut_blocks(const std::vector<int>& stages);
-// Of the chunks of pipeline rank `rank`: virtual stages rank, rank + pp, ...
-std::vector<BlockRange> chunks_of_rank(const std::vector<int>& stages, int pp, int rank);
 
+// A virtual stage on its rank, and whose slot it works in: its own, but that of its neighbour where
+// two neighbours in the model share a rank (the bottom of a V).
 struct ChunkLayout {
   BlockRange blocks;
+  int slot = 0;
+  bool operator==(const ChunkLayout&) const = default;
+};
+// Of pipeline rank `rank`; needs `stages`.
+std::vector<ChunkLayout> chunks_of_rank(const Strategy& strategy, int rank);
+
+// Whether the first and the last virtual stage share a rank: a tied tensor has one copy.
+bool has_one_end(const Strategy& strategy);
+
+struct SlotLayout {
+  BlockRange blocks;                // of all chunks that work in it
   std::vector<Bytes> block_offset;  // in the slot: of each block's input stream, then its saved
-  Bytes output_offset;              // stream to send; only if a block follows on another rank
+  Bytes output_offset;              // stream to send; only if a block follows on another rank.
+                                    // Without blocks it is the stream received, too
   Bytes gradient_offset;            // gradient of the stream
   Bytes slot_bytes;
-  bool operator==(const ChunkLayout&) const = default;
+  bool operator==(const SlotLayout&) const = default;
 };
 
 // Persistent region, in this order: scalars, gradients, weights, optimizer state.
 struct RankLayout {
   std::vector<ChunkLayout> chunks;
+  std::vector<SlotLayout> slots;
   std::vector<BucketLayout> buckets;  // by chunk, block and class
   BucketShare elements;               // of all
   int states = 0;                     // optimizer states per element: AdamW 2, SGD 0 or 1
@@ -59,14 +72,15 @@ std::int64_t metrics_count(const PartitionedGraph& graph);  // 2 or 3
 
 int optimizer_states(const OptimizerSpec& optimizer);
 
-RankLayout lay_out_rank(const PartitionedGraph& graph, const std::vector<BlockRange>& chunks,
+RankLayout lay_out_rank(const PartitionedGraph& graph, std::vector<ChunkLayout> chunks,
                         int optimizer_states);
+bool holds_first_block(const RankLayout& layout);
 
 Bytes persistent_bytes(const RankLayout& layout);
 // Of them what a bucket of so many elements takes.
 Bytes bucket_bytes(int zero, int states, const BucketClass& bucket, std::int64_t elements);
 
-// The parts of one rank's arena with `slots[chunk]` copies of each slot; they add up to it.
+// The parts of one rank's arena with `slots[i]` copies of each slot; they add up to it.
 StageMemory stage_memory(const RankLayout& layout, const std::vector<int>& slots, int stage);
 
 }  // namespace mega::planner

@@ -12,7 +12,7 @@ namespace {
 // Segments of one program by the work that runs them.
 struct Segments {
   SegmentId begin, tied, update;
-  std::vector<SegmentId> forward, backward, reduce, gather;  // per chunk
+  std::vector<SegmentId> forward, backward, weight, reduce, gather;  // per chunk
 };
 
 SegmentId segment_of(const Segments& segments, const ScheduledInstruction& instruction) {
@@ -24,6 +24,8 @@ SegmentId segment_of(const Segments& segments, const ScheduledInstruction& instr
       return segments.forward[chunk];
     case Work::Backward:
       return segments.backward[chunk];
+    case Work::WeightGradient:
+      return segments.weight[chunk];
     case Work::ReduceGradients:
       return segments.reduce[chunk];
     case Work::GatherParameters:
@@ -41,11 +43,12 @@ SegmentId segment_of(const Segments& segments, const ScheduledInstruction& instr
   MEGA_CHECK(false, "a transfer runs no segment");
 }
 
-Transfer transfer_of(const ChunkBuffers& buffers, const ScheduledInstruction& instruction) {
+Transfer transfer_of(const ScheduleShape& shape, const SlotBuffers& buffers,
+                     const ScheduledInstruction& instruction) {
   Transfer transfer;
   transfer.is_send =
       instruction.work == Work::SendActivation || instruction.work == Work::SendGradient;
-  transfer.hop = hop(instruction.work);
+  transfer.hop = hop(shape, instruction.chunk, instruction.work);
   transfer.micro_batch = Affine{instruction.micro_batch, 0};
   transfer.slot = Affine{instruction.micro_batch, 0};
   transfer.buffer = instruction.work == Work::SendActivation      ? buffers.output
@@ -54,8 +57,9 @@ Transfer transfer_of(const ChunkBuffers& buffers, const ScheduledInstruction& in
   return transfer;
 }
 
-Instruction lower(const ScheduledInstruction& scheduled, const ProgramBuilder& builder,
-                  const Segments& segments, int pipeline_axis, std::int64_t transfer_ns) {
+Instruction lower(const ScheduledInstruction& scheduled, const ScheduleShape& shape,
+                  const ProgramBuilder& builder, const Segments& segments, int pipeline_axis,
+                  std::int64_t transfer_ns) {
   Instruction instruction;
   instruction.queue = QueueId{scheduled.queue};
   for (const ScheduledWait& wait : scheduled.waits) {
@@ -64,14 +68,14 @@ Instruction lower(const ScheduledInstruction& scheduled, const ProgramBuilder& b
   if (is_transfer(scheduled.work)) {
     Exchange exchange;
     exchange.axis = pipeline_axis;
-    exchange.transfers = {transfer_of(builder.chunk_buffers(scheduled.chunk), scheduled)};
+    exchange.transfers = {transfer_of(shape, builder.buffers_of_chunk(scheduled.chunk), scheduled)};
     exchange.predicted_ns = transfer_ns;
     instruction.body = std::move(exchange);
     return instruction;
   }
   Run run;
   run.segment = segment_of(segments, scheduled);
-  if (scheduled.work == Work::Forward || scheduled.work == Work::Backward) {
+  if (scheduled.micro_batch >= 0) {
     run.micro_batch = Affine{scheduled.micro_batch, 0};
     run.slot = Affine{scheduled.micro_batch, 0};
   }
@@ -79,22 +83,16 @@ Instruction lower(const ScheduledInstruction& scheduled, const ProgramBuilder& b
   return instruction;
 }
 
-// The edge of the ring of pipeline ranks that a transfer of rank `rank` uses.
-int edge_of(Work work, int rank, int pp) {
-  const bool is_inward = work == Work::ReceiveActivation || work == Work::SendGradient;
-  return is_inward ? (rank + pp - 1) % pp : rank;
-}
-
 Program emit_program(const JobSpec& job, const PartitionedGraph& graph, const Strategy& strategy,
                      const Schedule& schedule, const Durations& durations, int rank) {
   const std::size_t r = static_cast<std::size_t>(rank);
-  const RankLayout layout = lay_out_rank(graph, chunks_of_rank(strategy.stages, strategy.pp, rank),
-                                         optimizer_states(job.training.optimizer));
+  const RankLayout layout =
+      lay_out_rank(graph, chunks_of_rank(strategy, rank), optimizer_states(job.training.optimizer));
   ProgramBuilder builder(job, graph, layout, rank, strategy.pp);
   if (schedule.shape.gathers_parameters) builder.gather_at_start();
   builder.add_buffers();
-  for (std::size_t c = 0; c < layout.chunks.size(); ++c) {
-    builder.program().chunks[c].slot_count = schedule.slots[r][c];
+  for (std::size_t i = 0; i < layout.slots.size(); ++i) {
+    builder.program().chunks[i].slot_count = schedule.slots[r][i];
   }
   const SegmentId init = builder.add_init();
   Segments segments;
@@ -105,6 +103,9 @@ Program emit_program(const JobSpec& job, const PartitionedGraph& graph, const St
     const int chunk = static_cast<int>(c);
     segments.forward.push_back(builder.add_forward(chunk, durations.forward_ns[r][c]));
     segments.backward.push_back(builder.add_backward(chunk, durations.backward_ns[r][c]));
+    if (splits_backward(strategy.schedule)) {
+      segments.weight.push_back(builder.add_weight_gradient(chunk, durations.weight_ns[r][c]));
+    }
     if (schedule.shape.gathers_parameters) {
       segments.gather.push_back(builder.add_gather(chunk, durations.gather_ns[r][c]));
     }
@@ -122,10 +123,11 @@ Program emit_program(const JobSpec& job, const PartitionedGraph& graph, const St
   for (const ScheduledInstruction& scheduled : schedule.ranks[r]) {
     std::int64_t transfer_ns = 0;
     if (is_transfer(scheduled.work)) {
-      const int edge = edge_of(scheduled.work, rank, strategy.pp);
+      const int edge = edge_of(schedule.shape, rank, scheduled.chunk, scheduled.work);
       transfer_ns = durations.transfer_ns[static_cast<std::size_t>(edge)];
     }
-    instructions.push_back(lower(scheduled, builder, segments, pipeline_axis, transfer_ns));
+    instructions.push_back(
+        lower(scheduled, schedule.shape, builder, segments, pipeline_axis, transfer_ns));
   }
   Run run_init;
   run_init.segment = init;

@@ -13,7 +13,7 @@ namespace mega::planner {
 
 // All but Header::entries and the predictions that the caller knows (job, fingerprint, sizes and
 // optimizer schedule are filled in from the job). Segment names: "init", "begin" (zero the
-// gradients, count the tokens), "f<chunk>", "b<chunk>", "gather<chunk>",
+// gradients, count the tokens), "f<chunk>", "b<chunk>", "w<chunk>", "gather<chunk>",
 // "reduce<chunk>", "tied", "update".
 Plan emit_plan(const JobSpec& job, const PartitionedGraph& graph, const Strategy& strategy,
                const Schedule& schedule, const Durations& durations);

@@ -8,7 +8,8 @@
 namespace mega::planner {
 namespace {
 
-// First and last op that touches a tensor; forward ops count 0 .. n-1, backward ops follow.
+// First and last op that touches a tensor; forward ops count 0 .. n-1, those of backward and of
+// the weight gradient follow.
 struct Range {
   int first = -1;
   int last = -1;
@@ -32,6 +33,7 @@ std::vector<Range> live_ranges(const PartitionedBlock& block) {
   };
   for (const LocalOp& op : block.forward) visit(op);
   for (const LocalOp& op : block.backward) visit(op);
+  for (const LocalOp& op : block.weight_gradient) visit(op);
   return ranges;
 }
 
@@ -70,7 +72,7 @@ bool is_pinned(const PartitionedBlock& block, TensorId id) {
 }
 
 void replace_everywhere(PartitionedBlock& block, TensorId from, TensorId to) {
-  for (auto* ops : {&block.forward, &block.backward}) {
+  for (auto* ops : {&block.forward, &block.backward, &block.weight_gradient}) {
     for (LocalOp& op : *ops) {
       std::replace(op.inputs.begin(), op.inputs.end(), from, to);
       std::replace(op.outputs.begin(), op.outputs.end(), from, to);
@@ -111,7 +113,7 @@ void drop_unused(PartitionedBlock& block) {
   const auto rename = [&](TensorId& id) {
     if (id) id = renamed[static_cast<std::size_t>(id.index)];
   };
-  for (auto* ops : {&block.forward, &block.backward}) {
+  for (auto* ops : {&block.forward, &block.backward, &block.weight_gradient}) {
     for (LocalOp& op : *ops) {
       for (TensorId& id : op.inputs) rename(id);
       for (TensorId& id : op.outputs) rename(id);
@@ -172,7 +174,7 @@ Bytes pack(PartitionedBlock& block, const std::vector<Range>& ranges, int begin,
 
 void reuse_buffers(PartitionedBlock& block) {
   int position = 0;
-  for (auto* ops : {&block.forward, &block.backward}) {
+  for (auto* ops : {&block.forward, &block.backward, &block.weight_gradient}) {
     for (std::size_t i = 0; i < ops->size(); ++i, ++position) {
       try_reuse(block, (*ops)[i], position);
     }
@@ -183,7 +185,9 @@ void reuse_buffers(PartitionedBlock& block) {
 void assign_homes(PartitionedBlock& block) {
   const std::vector<Range> ranges = live_ranges(block);
   const int forward_ops = static_cast<int>(block.forward.size());
-  const int all_ops = forward_ops + static_cast<int>(block.backward.size());
+  const int backward_end = forward_ops + static_cast<int>(block.backward.size());
+  const int all_ops = backward_end + static_cast<int>(block.weight_gradient.size());
+  const auto pass_of = [&](int op) { return op < forward_ops ? 0 : op < backward_end ? 1 : 2; };
   std::map<TensorId, Home> fixed;
   for (const LocalParameter& parameter : block.parameters) {
     fixed[parameter.weight] = Home::Parameter;
@@ -204,7 +208,7 @@ void assign_homes(PartitionedBlock& block) {
       tensor.home = found->second;
     } else if (tensor.letters.empty()) {
       tensor.home = Home::Scalar;
-    } else if (ranges[i].first < forward_ops && ranges[i].last >= forward_ops) {
+    } else if (pass_of(ranges[i].first) != pass_of(ranges[i].last)) {
       tensor.home = Home::Saved;
       tensor.offset = block.saved;
       block.saved += Bytes(aligned_bytes(tensor));
@@ -213,7 +217,8 @@ void assign_homes(PartitionedBlock& block) {
     }
   }
   block.forward_scratch = pack(block, ranges, 0, forward_ops);
-  block.backward_scratch = pack(block, ranges, forward_ops, all_ops);
+  block.backward_scratch = pack(block, ranges, forward_ops, backward_end);
+  block.weight_scratch = pack(block, ranges, backward_end, all_ops);
 }
 
 }  // namespace mega::planner

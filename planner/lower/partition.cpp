@@ -11,6 +11,7 @@
 #include "planner/lower/pack_scratch.h"
 #include "planner/lower/recompute.h"
 #include "planner/lower/shard_parameters.h"
+#include "planner/lower/split_backward.h"
 
 namespace mega::planner {
 namespace {
@@ -472,6 +473,7 @@ PartitionedGraph partition(const ModelGraph& graph, const Strategy& strategy) {
   for (const Block& block : graph.kinds) {
     PartitionedBlock local =
         BlockPartitioner(recompute(block, strategy.recompute), place, graph.extents).run();
+    if (splits_backward(strategy.schedule)) split_backward(local);
     reuse_buffers(local);
     shard_parameters(local, strategy.zero);
     assign_homes(local);

@@ -17,7 +17,8 @@ namespace mega::planner {
 //                                      parallelism
 // Gradients of parameters stay addends; their axes become the bucket's.
 // Tensors then get their home, elementwise ops reuse their input's buffer where it ends there,
-// and scratch is packed by live ranges. The strategy's stages play no part.
+// and scratch is packed by live ranges. Weight gradients are apart where the schedule says so. The
+// strategy's stages play no part.
 PartitionedGraph partition(const ModelGraph& graph, const Strategy& strategy);
 
 }  // namespace mega::planner

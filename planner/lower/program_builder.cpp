@@ -33,7 +33,16 @@ bool ProgramBuilder::has_last_block() const {
 }
 
 bool ProgramBuilder::is_second_copy(const BucketLayout& bucket) const {
-  return bucket.bucket.is_tied && pipeline_size_ > 1 && pipeline_rank_ == pipeline_size_ - 1;
+  return bucket.bucket.is_tied && !holds_first_block(layout_);
+}
+
+int ProgramBuilder::chunk_of(int position) const {
+  for (std::size_t c = 0; c < layout_.chunks.size(); ++c) {
+    const BlockRange& blocks = layout_.chunks[c].blocks;
+    const bool is_here = position >= blocks.first && position < blocks.first + blocks.count;
+    if (is_here) return static_cast<int>(c);
+  }
+  MEGA_CHECK(false, "a block of another rank");
 }
 
 // ---- buffers -----------------------------------------------------------------------------------
@@ -42,7 +51,7 @@ void ProgramBuilder::add_buffers() {
   add_scalars();
   add_roots();
   add_buckets();
-  for (int c = 0; c < static_cast<int>(layout_.chunks.size()); ++c) add_chunk(c);
+  for (int i = 0; i < static_cast<int>(layout_.slots.size()); ++i) add_slot(i);
 }
 
 void ProgramBuilder::add_scalars() {
@@ -63,28 +72,31 @@ void ProgramBuilder::add_scalars() {
       persistent_buffer("token_count", DType::Fp64, {}, Bytes(kTokenCountOffset)));
 }
 
-void ProgramBuilder::add_chunk(int c) {
-  const ChunkLayout& layout = layout_.chunks[static_cast<std::size_t>(c)];
+void ProgramBuilder::add_slot(int slot) {
+  const SlotLayout& layout = layout_.slots[static_cast<std::size_t>(slot)];
+  const std::string name = "v" + std::to_string(slot);
   Chunk chunk;
-  chunk.name = "v" + std::to_string(c);
+  chunk.name = name;
   chunk.slot_bytes = layout.slot_bytes;
   program_.chunks.push_back(std::move(chunk));
-  ChunkBuffers buffers;
-  const std::string name = "v" + std::to_string(c);
+  SlotBuffers buffers;
   const int end = layout.blocks.first + layout.blocks.count;
-  if (block_at(end - 1).output)
-    buffers.output = add_stream(name + ".output", c, layout.output_offset);
-  buffers.gradient = add_stream(name + ".dx", c, layout.gradient_offset);
+  const bool is_empty = layout.blocks.count == 0;
+  if (is_empty || block_at(end - 1).output) {
+    buffers.output = add_stream(name + ".output", slot, layout.output_offset);
+  }
+  if (is_empty) buffers.input = buffers.output;  // passed on
+  buffers.gradient = add_stream(name + ".dx", slot, layout.gradient_offset);
   // Input streams first: a block's output is the stream of the block after it.
   for (int p = layout.blocks.first; p < end; ++p) {
     const PartitionedBlock& block = block_at(p);
     if (!block.input) continue;
     const std::size_t i = static_cast<std::size_t>(p - layout.blocks.first);
-    const BufferId stream = add_stream(label(p) + ".x", c, layout.block_offset[i]);
+    const BufferId stream = add_stream(label(p) + ".x", slot, layout.block_offset[i]);
     buffers_[{p, block.input}] = stream;
     if (p == layout.blocks.first) buffers.input = stream;
   }
-  chunk_buffers_.push_back(buffers);
+  slot_buffers_.push_back(buffers);
   for (int p = layout.blocks.first; p < end; ++p) {
     const PartitionedBlock& block = block_at(p);
     if (block.output) {
@@ -95,7 +107,7 @@ void ProgramBuilder::add_chunk(int c) {
       if (id) buffers_[{p, id}] = buffers.gradient;
     }
     const std::size_t i = static_cast<std::size_t>(p - layout.blocks.first);
-    add_block(c, p, layout.block_offset[i] + (block.input ? stream_bytes(graph_) : Bytes()));
+    add_block(slot, p, layout.block_offset[i] + (block.input ? stream_bytes(graph_) : Bytes()));
   }
 }
 
@@ -108,22 +120,22 @@ Shard ProgramBuilder::stream_shard(const std::string& name) const {
   return shard;
 }
 
-BufferId ProgramBuilder::add_stream(const std::string& name, int chunk, Bytes offset) {
+BufferId ProgramBuilder::add_stream(const std::string& name, int slot, Bytes offset) {
   Buffer buffer = persistent_buffer(name, DType::Fp32, graph_.stream_shape, offset);
   buffer.region = Region::Slot;
-  buffer.chunk = chunk;
+  buffer.chunk = slot;
   buffer.shard = stream_shard(name);
   return program_.buffers.add(std::move(buffer));
 }
 
-void ProgramBuilder::add_block(int chunk, int position, Bytes slot_offset) {
+void ProgramBuilder::add_block(int slot, int position, Bytes slot_offset) {
   const PartitionedBlock& block = block_at(position);
-  add_parameters(chunk, position);
-  add_shards(chunk, position);
+  add_parameters(position);
+  add_shards(position);
   for (std::size_t i = 0; i < block.tensors.size(); ++i) {
     const TensorId id{static_cast<std::int32_t>(i)};
     if (buffers_.contains({position, id})) continue;
-    buffers_[{position, id}] = add_tensor(block, position, id, chunk, slot_offset);
+    buffers_[{position, id}] = add_tensor(block, position, id, slot, slot_offset);
   }
   for (const ShardedBucket& sharded : block.sharded) {
     if (!sharded.weights) continue;
@@ -133,9 +145,9 @@ void ProgramBuilder::add_block(int chunk, int position, Bytes slot_offset) {
 }
 
 BufferId ProgramBuilder::add_tensor(const PartitionedBlock& block, int position, TensorId id,
-                                    int chunk, Bytes slot_offset) {
+                                    int slot, Bytes slot_offset) {
   const LocalTensor& tensor = block.tensors[id];
-  if (tensor.home == Home::View) return add_view(position, id, chunk, slot_offset);
+  if (tensor.home == Home::View) return add_view(position, id, slot, slot_offset);
   if (tensor.home == Home::Scalar) {
     return tensor.name == "loss"       ? loss_
            : tensor.name == "aux_loss" ? auxiliary_loss_
@@ -145,7 +157,7 @@ BufferId ProgramBuilder::add_tensor(const PartitionedBlock& block, int position,
                                     tensor.offset);
   if (tensor.home == Home::Saved) {
     buffer.region = Region::Slot;
-    buffer.chunk = chunk;
+    buffer.chunk = slot;
     buffer.offset = slot_offset + tensor.offset;
   } else {
     MEGA_CHECK(tensor.home == Home::Scratch, tensor.name + " has no buffer");
@@ -154,12 +166,12 @@ BufferId ProgramBuilder::add_tensor(const PartitionedBlock& block, int position,
   return program_.buffers.add(std::move(buffer));
 }
 
-BufferId ProgramBuilder::add_view(int position, TensorId id, int chunk, Bytes slot_offset) {
+BufferId ProgramBuilder::add_view(int position, TensorId id, int slot, Bytes slot_offset) {
   const PartitionedBlock& block = block_at(position);
   const LocalTensor& tensor = block.tensors[id];
   auto parent = buffers_.find({position, tensor.parent});
   if (parent == buffers_.end()) {
-    const BufferId made = add_tensor(block, position, tensor.parent, chunk, slot_offset);
+    const BufferId made = add_tensor(block, position, tensor.parent, slot, slot_offset);
     parent = buffers_.emplace(std::pair(position, tensor.parent), made).first;
   }
   const std::string name = instance_name(label(position) + "." + tensor.name, position - 1);
@@ -168,7 +180,7 @@ BufferId ProgramBuilder::add_view(int position, TensorId id, int chunk, Bytes sl
   buffer.region = program_.buffers[buffer.parent].region;
   buffer.chunk = program_.buffers[buffer.parent].chunk;
   for (const LocalParameter& parameter : block.parameters) {
-    if (id != parameter.weight || shares_tied(chunk, position, parameter.bucket)) continue;
+    if (id != parameter.weight || shares_tied(position, parameter.bucket)) continue;
     buffer.name = instance_name(tensor.name, position - 1);
     buffer.shard = Shard{Role::WorkingCopy, buffer.name, parameter.global_shape,
                          tensor.sharding.mesh, tensor.sharding.axes};
@@ -206,7 +218,7 @@ SegmentId ProgramBuilder::add_forward(int chunk, std::int64_t predicted_ns) {
   for (int p = blocks.first; p < blocks.first + blocks.count; ++p) {
     for (const LocalOp& op : block_at(p).forward) ops.push_back(lower(op, p));
   }
-  return add_segment("f" + std::to_string(chunk), chunk, std::move(ops), predicted_ns);
+  return add_segment("f" + std::to_string(chunk), slot_of(chunk), std::move(ops), predicted_ns);
 }
 
 SegmentId ProgramBuilder::add_backward(int chunk, std::int64_t predicted_ns) {
@@ -215,7 +227,16 @@ SegmentId ProgramBuilder::add_backward(int chunk, std::int64_t predicted_ns) {
   for (int p = blocks.first + blocks.count - 1; p >= blocks.first; --p) {
     for (const LocalOp& op : block_at(p).backward) ops.push_back(lower(op, p));
   }
-  return add_segment("b" + std::to_string(chunk), chunk, std::move(ops), predicted_ns);
+  return add_segment("b" + std::to_string(chunk), slot_of(chunk), std::move(ops), predicted_ns);
+}
+
+SegmentId ProgramBuilder::add_weight_gradient(int chunk, std::int64_t predicted_ns) {
+  std::vector<Op> ops;
+  const BlockRange& blocks = layout_.chunks[static_cast<std::size_t>(chunk)].blocks;
+  for (int p = blocks.first + blocks.count - 1; p >= blocks.first; --p) {
+    for (const LocalOp& op : block_at(p).weight_gradient) ops.push_back(lower(op, p));
+  }
+  return add_segment("w" + std::to_string(chunk), slot_of(chunk), std::move(ops), predicted_ns);
 }
 
 }  // namespace mega::planner

@@ -17,8 +17,8 @@ namespace mega::planner {
 Buffer persistent_buffer(std::string name, DType dtype, Shape shape, Bytes offset,
                          BufferId parent = {});
 
-// What a transfer of a chunk moves.
-struct ChunkBuffers {
+// What transfers of the chunks that work in a slot move.
+struct SlotBuffers {
   BufferId input;     // stream received
   BufferId output;    // stream sent
   BufferId gradient;  // gradient of the stream, received and sent
@@ -38,13 +38,14 @@ class ProgramBuilder {
   SegmentId add_begin(std::int64_t labels_per_rank, std::int64_t predicted_ns);
   SegmentId add_forward(int chunk, std::int64_t predicted_ns);
   SegmentId add_backward(int chunk, std::int64_t predicted_ns);
+  SegmentId add_weight_gradient(int chunk, std::int64_t predicted_ns);
   SegmentId add_reduce(int chunk, std::int64_t predicted_ns);
   SegmentId add_gather(int chunk, std::int64_t predicted_ns);
   SegmentId add_tied(std::int64_t predicted_ns);
   SegmentId add_update(std::int64_t predicted_ns);
 
-  const ChunkBuffers& chunk_buffers(int chunk) const {
-    return chunk_buffers_[static_cast<std::size_t>(chunk)];
+  const SlotBuffers& buffers_of_chunk(int chunk) const {
+    return slot_buffers_[static_cast<std::size_t>(slot_of(chunk))];
   }
   Program take() { return std::move(program_); }
   Program& program() { return program_; }
@@ -62,21 +63,21 @@ class ProgramBuilder {
   void add_buckets();
   void add_bucket(std::size_t index, const BucketShare& first);
   BufferId add_own_part(BufferId whole, const BucketClass& bucket);
-  void add_chunk(int chunk);
-  void add_block(int chunk, int position, Bytes slot_offset);
-  void add_parameters(int chunk, int position);
+  void add_slot(int slot);
+  void add_block(int slot, int position, Bytes slot_offset);
+  void add_parameters(int position);
   void add_parameter(const LocalParameter& parameter, int position, std::size_t bucket,
                      std::int64_t element);
   void annotate_part(const Buffer& whole, BufferId part, const BucketClass& bucket,
                      const Shard& shard);
-  void add_shards(int chunk, int position);
-  BufferId add_view(int position, TensorId id, int chunk, Bytes slot_offset);
+  void add_shards(int position);
+  BufferId add_view(int position, TensorId id, int slot, Bytes slot_offset);
   // Whether the head's use of a tied tensor is of the embedding's copy.
-  bool shares_tied(int chunk, int position, const BucketClass& bucket) const;
-  std::size_t bucket_of(int chunk, int position, const BucketClass& bucket) const;
-  BufferId add_tensor(const PartitionedBlock& block, int position, TensorId id, int chunk,
+  bool shares_tied(int position, const BucketClass& bucket) const;
+  std::size_t bucket_of(int position, const BucketClass& bucket) const;
+  BufferId add_tensor(const PartitionedBlock& block, int position, TensorId id, int slot,
                       Bytes slot_offset);
-  BufferId add_stream(const std::string& name, int chunk, Bytes offset);
+  BufferId add_stream(const std::string& name, int slot, Bytes offset);
   Shard stream_shard(const std::string& name) const;
   void add_shifts(std::vector<Op>& ops) const;
   Op lower(const LocalOp& op, int position) const;
@@ -88,6 +89,8 @@ class ProgramBuilder {
   SegmentId add_segment(std::string name, int chunk, std::vector<Op> ops,
                         std::int64_t predicted_ns);
   BufferId buffer_of(int position, TensorId id) const { return buffers_.at({position, id}); }
+  int slot_of(int chunk) const { return layout_.chunks[static_cast<std::size_t>(chunk)].slot; }
+  int chunk_of(int position) const;  // whose block it is
   bool has_last_block() const;
   // The second copy of a tied tensor: summed and updated, but counted in no norm.
   bool is_second_copy(const BucketLayout& bucket) const;
@@ -105,7 +108,7 @@ class ProgramBuilder {
   std::vector<BufferId> states_;
   std::vector<Bucket> buckets_;
   std::vector<std::int64_t> next_element_;  // per bucket: where its next block's part begins
-  std::vector<ChunkBuffers> chunk_buffers_;
+  std::vector<SlotBuffers> slot_buffers_;
   std::map<std::pair<int, TensorId>, BufferId> buffers_;      // (chain position, tensor)
   std::map<std::pair<int, TensorId>, BufferId> own_weights_;  // parts of whole weights in scratch
   bool gathers_at_start_ = false;

@@ -18,6 +18,7 @@ Buffer persistent_buffer(std::string name, DType dtype, Shape shape, Bytes offse
 }
 
 void ProgramBuilder::add_roots() {
+  if (layout_.buckets.empty()) return;  // no layer, embedding or head: nothing to train
   Bytes offset(kScalarBytes);
   const auto root = [&](const std::string& name, std::int64_t elements) {
     const BufferId id =
@@ -82,13 +83,14 @@ BufferId ProgramBuilder::add_own_part(BufferId whole, const BucketClass& bucket)
   return program_.buffers.add(std::move(buffer));
 }
 
-bool ProgramBuilder::shares_tied(int chunk, int position, const BucketClass& bucket) const {
+bool ProgramBuilder::shares_tied(int position, const BucketClass& bucket) const {
   return bucket.is_tied && position == static_cast<int>(graph_.chain.size()) - 1 &&
-         layout_.chunks[static_cast<std::size_t>(chunk)].blocks.first == 0;
+         holds_first_block(layout_);
 }
 
-std::size_t ProgramBuilder::bucket_of(int chunk, int position, const BucketClass& bucket) const {
-  const int holder = shares_tied(chunk, position, bucket) ? 0 : position;
+std::size_t ProgramBuilder::bucket_of(int position, const BucketClass& bucket) const {
+  const int holder = shares_tied(position, bucket) ? 0 : position;
+  const int chunk = chunk_of(holder);
   const auto found = std::find_if(layout_.buckets.begin(), layout_.buckets.end(),
                                   [&](const BucketLayout& candidate) {
                                     return candidate.chunk == chunk && candidate.bucket == bucket &&
@@ -98,12 +100,12 @@ std::size_t ProgramBuilder::bucket_of(int chunk, int position, const BucketClass
   return static_cast<std::size_t>(found - layout_.buckets.begin());
 }
 
-void ProgramBuilder::add_parameters(int chunk, int position) {
+void ProgramBuilder::add_parameters(int position) {
   const PartitionedBlock& block = block_at(position);
   std::map<std::size_t, std::int64_t> next;  // element of each bucket
   for (const LocalParameter& parameter : block.parameters) {
-    const std::size_t b = bucket_of(chunk, position, parameter.bucket);
-    if (shares_tied(chunk, position, parameter.bucket)) {
+    const std::size_t b = bucket_of(position, parameter.bucket);
+    if (shares_tied(position, parameter.bucket)) {
       for (const LocalParameter& other : block_at(0).parameters) {
         if (!other.bucket.is_tied) continue;
         if (block.tensors[parameter.weight].home != Home::View) {
@@ -162,9 +164,9 @@ void ProgramBuilder::annotate_part(const Buffer& whole, BufferId part, const Buc
   program_.buffers.add(std::move(buffer));
 }
 
-void ProgramBuilder::add_shards(int chunk, int position) {
+void ProgramBuilder::add_shards(int position) {
   for (const ShardedBucket& sharded : block_at(position).sharded) {
-    const Bucket& bucket = buckets_[bucket_of(chunk, position, sharded.bucket)];
+    const Bucket& bucket = buckets_[bucket_of(position, sharded.bucket)];
     buffers_[{position, sharded.gradient_shard}] = bucket.gradients;
     if (sharded.weights) buffers_[{position, sharded.weight_shard}] = bucket.weights;
   }

@@ -28,18 +28,18 @@ Op collective(OpKind kind, BufferId in, BufferId out, Group group) {
 
 SegmentId ProgramBuilder::add_init() {
   Ops ops;
-  ops.push_back(fill(weights_, 0, "n"));  // the gaps between parameters, too
+  if (weights_) ops.push_back(fill(weights_, 0, "n"));  // the gaps between parameters, too
   for (const BufferId state : states_) ops.push_back(fill(state, 0, "n"));
-  for (int c = 0; c < static_cast<int>(layout_.chunks.size()); ++c) {
-    const BlockRange& blocks = layout_.chunks[static_cast<std::size_t>(c)].blocks;
+  for (const ChunkLayout& chunk : layout_.chunks) {
+    const BlockRange& blocks = chunk.blocks;
     for (int p = blocks.first; p < blocks.first + blocks.count; ++p) {
       const PartitionedBlock& block = block_at(p);
       for (const ShardedBucket& sharded : block.sharded) {
-        if (!sharded.weights || shares_tied(c, p, sharded.bucket)) continue;
+        if (!sharded.weights || shares_tied(p, sharded.bucket)) continue;
         initialize(sharded, p, ops);
       }
       for (const LocalParameter& parameter : block.parameters) {
-        if (shares_tied(c, p, parameter.bucket)) continue;
+        if (shares_tied(p, parameter.bucket)) continue;
         if (block.tensors[parameter.weight].home == Home::View) continue;
         initialize(parameter, p, ops);
       }
@@ -71,7 +71,9 @@ void ProgramBuilder::initialize(const ShardedBucket& sharded, int position, Ops&
 }
 
 SegmentId ProgramBuilder::add_begin(std::int64_t labels_per_rank, std::int64_t predicted_ns) {
-  Ops ops = {fill(gradients_, 0, "n"), fill(metrics_bits_, 0, "n")};
+  Ops ops;
+  if (gradients_) ops.push_back(fill(gradients_, 0, "n"));
+  ops.push_back(fill(metrics_bits_, 0, "n"));
   if (has_last_block()) {
     Op count;
     count.kind = OpKind::CountTokens;

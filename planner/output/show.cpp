@@ -19,7 +19,8 @@ std::string place_of(const PartitionedGraph& graph, const Strategy& strategy, in
   int first = 0;
   for (std::size_t s = 0; s < strategy.stages.size(); ++s) {
     const int end = first + strategy.stages[s];
-    if (static_cast<int>(s) % strategy.pp == pipeline_rank) {
+    const StagePlace place = place_of_stage(strategy.schedule, strategy.pp, static_cast<int>(s));
+    if (place.rank == pipeline_rank && end > first) {
       text += ", layers " + std::to_string(first) + " to " + std::to_string(end - 1);
     }
     first = end;

@@ -182,7 +182,7 @@ class Walk {
         for (const auto& value : values) assign(product.emplace_back(before), value);
       all = std::move(product);
     };
-    cross(choices_.schedule, [](Strategy& s, ScheduleKind kind) { s.schedule = kind; });
+    cross(schedules(strategy), [](Strategy& s, ScheduleKind kind) { s.schedule = kind; });
     cross(choices_.sequence_parallel, [](Strategy& s, bool on) { s.sequence_parallel = on; });
     cross(choices_.recompute, [](Strategy& s, const Recompute& r) { s.recompute = r; });
     cross(choices_.zero, [](Strategy& s, int zero) { s.zero = zero; });
@@ -199,6 +199,17 @@ class Walk {
   // All data ranks where nothing else is said.
   std::vector<int> zero_groups(const Strategy& strategy) const {
     return or_else(choices_.zero_group, {strategy.cp * strategy.dp});
+  }
+
+  // Where the user leaves the schedule open, those that take this vpp.
+  std::vector<ScheduleKind> schedules(const Strategy& strategy) const {
+    if (!choices_.schedule.empty()) return choices_.schedule;
+    std::vector<ScheduleKind> all;
+    for (const ScheduleKind kind : {ScheduleKind::OneFOneB, ScheduleKind::Gpipe, ScheduleKind::ZbH1,
+                                    ScheduleKind::ZbV, ScheduleKind::DualpipeV}) {
+      if (takes_vpp(kind, strategy.vpp)) all.push_back(kind);
+    }
+    return all;
   }
 
   const JobSpec& job_;
@@ -261,7 +272,6 @@ Result<Choices> choices_of(const JobSpec& job) {
   choices.rank_order = reader.read<std::string>("rank_order", fixed.rank_order, to_text);
   if (!reader.errors.empty()) return reader.errors;
 
-  default_to(choices.schedule, {ScheduleKind::OneFOneB});
   default_to(choices.sequence_parallel, {false, true});
   default_to(choices.recompute, {Recompute{}});
   default_to(choices.zero, {0, 1, 2, 3});

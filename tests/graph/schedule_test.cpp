@@ -20,17 +20,34 @@ ScheduleShape shape(int pp, int vpp, std::int64_t micro_batches, bool overlap_pi
   return result;
 }
 
+struct Form {
+  ScheduleKind kind;
+  int vpp;
+};
+const Form kForms[] = {{ScheduleKind::OneFOneB, 1}, {ScheduleKind::OneFOneB, 2},
+                       {ScheduleKind::OneFOneB, 3}, {ScheduleKind::Gpipe, 1},
+                       {ScheduleKind::ZbH1, 1},     {ScheduleKind::ZbV, 2},
+                       {ScheduleKind::DualpipeV, 2}};
+
+std::int64_t fewest_micro_batches(Form form, int pp) {
+  if (form.kind == ScheduleKind::DualpipeV) return 2 * pp;
+  return form.kind == ScheduleKind::OneFOneB && form.vpp > 1 ? pp : 1;
+}
+
 // Every legal shape of the small world, with all extras on in one half of them.
 template <class Check>
 void for_each_shape(Check check) {
-  for (int pp = 1; pp <= 8; ++pp) {
-    for (int vpp = 1; vpp <= (pp == 1 ? 1 : 3); ++vpp) {
-      for (std::int64_t m = vpp == 1 ? 1 : pp; m <= 2 * pp + 3; ++m) {
+  for (const Form form : kForms) {
+    for (int pp = form.vpp == 1 ? 1 : 2; pp <= 8; ++pp) {
+      for (std::int64_t m = fewest_micro_batches(form, pp); m <= 2 * pp + 3; ++m) {
         for (const bool flag : {false, true}) {
-          ScheduleShape s = shape(pp, vpp, m, flag);
-          s.reduces_gradients = s.has_tied_copies = true;
+          ScheduleShape s = shape(pp, form.vpp, m, flag);
+          s.kind = form.kind;
+          s.reduces_gradients = true;
+          s.has_tied_copies = !is_folded(form.kind);
           s.overlap_gradient_reduce = flag;
-          SCOPED_TRACE("pp " + std::to_string(pp) + " vpp " + std::to_string(vpp) + " m " +
+          SCOPED_TRACE("kind " + std::to_string(static_cast<int>(form.kind)) + " pp " +
+                       std::to_string(pp) + " vpp " + std::to_string(form.vpp) + " m " +
                        std::to_string(m) + (flag ? " overlapped" : ""));
           check(s);
         }
@@ -67,14 +84,16 @@ std::vector<Clock> clocks(const std::vector<ScheduledInstruction>& list, std::si
 // An instruction with, per wait, how many instructions of the other queue must be done.
 struct Entry {
   Work work;
+  int hop;
   std::vector<std::pair<std::size_t, std::size_t>> needs;
 };
 using RankEntries = std::vector<std::vector<Entry>>;  // per queue
 
-RankEntries entries_of(const std::vector<ScheduledInstruction>& list, std::size_t queues) {
+RankEntries entries_of(const ScheduleShape& s, const std::vector<ScheduledInstruction>& list,
+                       std::size_t queues) {
   RankEntries entries(queues);
   for (const ScheduledInstruction& instruction : list) {
-    Entry entry{instruction.work, {}};
+    Entry entry{instruction.work, hop(s, instruction.chunk, instruction.work), {}};
     for (const ScheduledWait& wait : instruction.waits) {
       const auto q = static_cast<std::size_t>(wait.queue);
       entry.needs.emplace_back(q, entries[q].size() - static_cast<std::size_t>(wait.behind));
@@ -88,7 +107,7 @@ RankEntries entries_of(const std::vector<ScheduledInstruction>& list, std::size_
 bool completes(const Schedule& schedule) {
   const std::size_t ranks = schedule.ranks.size(), queues = schedule.queues.size();
   std::vector<RankEntries> lists;
-  for (const auto& list : schedule.ranks) lists.push_back(entries_of(list, queues));
+  for (const auto& list : schedule.ranks) lists.push_back(entries_of(schedule.shape, list, queues));
   std::vector<std::vector<std::size_t>> done(ranks, std::vector<std::size_t>(queues, 0));
   const auto ready = [&](std::size_t r, std::size_t q) -> const Entry* {
     if (done[r][q] == lists[r][q].size()) return nullptr;
@@ -105,10 +124,9 @@ bool completes(const Schedule& schedule) {
         const Entry* entry = ready(r, q);
         if (entry == nullptr) continue;
         if (is_transfer(entry->work)) {
-          const auto peer =
-              (r + ranks + static_cast<std::size_t>(hop(entry->work) + 1) - 1) % ranks;
+          const auto peer = (r + ranks + static_cast<std::size_t>(entry->hop + 1) - 1) % ranks;
           const Entry* other = ready(peer, q);
-          const bool meets = other != nullptr && hop(other->work) == -hop(entry->work);
+          const bool meets = other != nullptr && other->hop == -entry->hop;
           if (!meets) continue;
           ++done[peer][q];
         }
@@ -162,15 +180,19 @@ TEST(Schedule, CaseA05GroupIsTheLeastThatLeavesNoShortRest) {
 TEST(Schedule, EveryRankComputesEverythingOnceBackwardAfterForward) {
   for_each_shape([](const ScheduleShape& s) {
     for (int rank = 0; rank < s.pp; ++rank) {
-      std::set<std::pair<int, std::int64_t>> forward, backward;
+      std::set<std::pair<int, std::int64_t>> done[3];  // per pass
+      std::map<std::pair<int, int>, std::int64_t> next;
       for (const ComputeStep& step : compute_order(s, rank)) {
         const auto key = std::make_pair(step.chunk, step.micro_batch);
-        EXPECT_TRUE(step.is_forward || forward.contains(key));
-        EXPECT_TRUE((step.is_forward ? forward : backward).insert(key).second);
+        const int pass = static_cast<int>(step.pass);
+        EXPECT_TRUE(pass == 0 || done[pass - 1].contains(key));
+        EXPECT_TRUE(done[pass].insert(key).second);
+        EXPECT_EQ(step.micro_batch, (next[{pass, step.chunk}]++)) << "each chunk in order";
       }
       const auto all = static_cast<std::size_t>(s.vpp * s.micro_batches);
-      EXPECT_EQ(forward.size(), all);
-      EXPECT_EQ(backward.size(), all);
+      EXPECT_EQ(done[0].size(), all);
+      EXPECT_EQ(done[1].size(), all);
+      EXPECT_EQ(done[2].size(), splits_backward(s.kind) ? all : 0);
     }
   });
 }
@@ -193,7 +215,7 @@ TEST(Schedule, InterleavedFirstRankHoldsTheMostChunks) {
     for (const int v : {2, 3}) {
       int now = 0, most = 0;
       for (const ComputeStep& step : compute_order(shape(p, v, 4 * p), 0)) {
-        now += step.is_forward ? 1 : -1;
+        now += step.pass == Pass::Forward ? 1 : -1;
         most = std::max(most, now);
       }
       EXPECT_EQ(most, 2 * (p - 1) + (v - 1) * p + 1);
@@ -204,13 +226,15 @@ TEST(Schedule, InterleavedFirstRankHoldsTheMostChunks) {
 TEST(Schedule, SlotCountsNeedOnlyTheSteadyState) {
   for_each_shape(
       [](const ScheduleShape& s) { EXPECT_EQ(slot_counts(s), build_schedule(s).slots); });
-  for (int pp = 2; pp <= 5; ++pp) {
-    for (int vpp = 1; vpp <= 3; ++vpp) {
+  for (const Form form : kForms) {
+    for (int pp = 2; pp <= 5; ++pp) {
       for (std::int64_t m = 2 * pp; m <= 14 * pp; m += 3) {
         for (const bool overlap : {false, true}) {
-          const ScheduleShape s = shape(pp, vpp, m, overlap);
+          ScheduleShape s = shape(pp, form.vpp, m, overlap);
+          s.kind = form.kind;
           EXPECT_EQ(slot_counts(s), build_schedule(s).slots)
-              << "pp " << pp << " vpp " << vpp << " m " << m << " overlap " << overlap;
+              << "kind " << static_cast<int>(form.kind) << " pp " << pp << " vpp " << form.vpp
+              << " m " << m << " overlap " << overlap;
         }
       }
     }
@@ -241,10 +265,15 @@ struct Access {
 std::vector<Access> accesses(const Schedule& schedule, std::size_t rank,
                              const ScheduledInstruction& i) {
   if (i.chunk < 0 || i.micro_batch < 0) return {};
-  const bool is_last = i.chunk == schedule.shape.vpp - 1 && rank + 1 == schedule.ranks.size();
-  const std::int64_t slot = i.micro_batch % schedule.slots[rank][static_cast<std::size_t>(i.chunk)];
-  const auto buffer = [&](const char* name) { return std::make_tuple(name, i.chunk, slot); };
-  const bool is_first = i.chunk == 0 && rank == 0;
+  const ScheduleShape& shape = schedule.shape;
+  const StagePlace place{static_cast<int>(rank), i.chunk};
+  const int stage = stage_of(shape.kind, shape.pp, place);
+  const int owner = slot_owner(shape.kind, shape.pp, place);
+  const bool is_bottom = is_folded(shape.kind) && place.rank == shape.pp - 1;
+  const bool is_last = stage == shape.pp * shape.vpp - 1 || (is_bottom && i.chunk == 0);
+  const bool is_first = stage == 0 || (is_bottom && i.chunk == 1);
+  const std::int64_t slot = i.micro_batch % schedule.slots[rank][static_cast<std::size_t>(owner)];
+  const auto buffer = [&](const char* name) { return std::make_tuple(name, owner, slot); };
   switch (i.work) {
     case Work::ReceiveActivation:
       return {{buffer("x"), true}};
@@ -261,6 +290,8 @@ std::vector<Access> accesses(const Schedule& schedule, std::size_t rank,
       return {{buffer("x"), false}, {buffer("saved"), false}, {buffer("dx"), true}};
     case Work::SendGradient:
       return {{buffer("dx"), false}};
+    case Work::WeightGradient:
+      return {{buffer("x"), false}, {buffer("saved"), false}, {buffer("dx"), false}};
     default:
       return {};
   }
@@ -298,6 +329,46 @@ TEST(Schedule, ConflictingAccessesAreOrderedByQueuesAndWaits) {
 }
 
 // Cases F01 and F02: transfers of any pipeline complete although nothing is buffered.
+TEST(Schedule, PlacesOfStagesAndStagesOfPlacesAgree) {
+  EXPECT_EQ(place_of_stage(ScheduleKind::ZbV, 3, 2), (StagePlace{2, 0}));
+  EXPECT_EQ(place_of_stage(ScheduleKind::ZbV, 3, 3), (StagePlace{2, 1}));
+  EXPECT_EQ(place_of_stage(ScheduleKind::ZbV, 3, 5), (StagePlace{0, 1}));
+  EXPECT_EQ(place_of_stage(ScheduleKind::OneFOneB, 3, 5), (StagePlace{2, 1}));
+  for (const ScheduleKind kind : {ScheduleKind::OneFOneB, ScheduleKind::DualpipeV}) {
+    for (int stage = 0; stage < 8; ++stage) {
+      EXPECT_EQ(stage_of(kind, 4, place_of_stage(kind, 4, stage)), stage);
+    }
+  }
+}
+
+// Slots as each schedule promises: a rank holds at most what 1F1B's first rank holds, counted in
+// whole stages (a chunk of a V is half of one); DualPipeV half a stage more, GPipe everything.
+TEST(Schedule, InFlightCapsHold) {
+  const auto total = [](ScheduleKind kind, int vpp, int pp, std::int64_t m) {
+    ScheduleShape s = shape(pp, vpp, m);
+    s.kind = kind;
+    std::vector<int> slots;
+    for (int rank = 0; rank < pp; ++rank) {
+      int now = 0, most = 0;  // chunks whose forward is done and whose gradients are not
+      for (const ComputeStep& step : compute_order(s, rank)) {
+        now += step.pass == Pass::Forward ? 1 : step.pass == Pass::Backward ? 0 : -1;
+        if (kind == ScheduleKind::Gpipe && step.pass == Pass::Backward) --now;
+        most = std::max(most, now);
+      }
+      slots.push_back(most);
+    }
+    return slots;
+  };
+  for (const int pp : {2, 3, 4, 8}) {
+    const auto ranks = static_cast<std::size_t>(pp);
+    const std::int64_t m = 3 * pp + 1;
+    EXPECT_EQ(total(ScheduleKind::ZbH1, 1, pp, m), std::vector<int>(ranks, pp));
+    EXPECT_EQ(total(ScheduleKind::ZbV, 2, pp, m), std::vector<int>(ranks, 2 * pp));
+    EXPECT_EQ(total(ScheduleKind::DualpipeV, 2, pp, m), std::vector<int>(ranks, 2 * pp + 1));
+    EXPECT_EQ(total(ScheduleKind::Gpipe, 1, pp, m), std::vector<int>(ranks, static_cast<int>(m)));
+  }
+}
+
 TEST(Schedule, CaseF01F02UnbufferedTransfersNeverDeadlock) {
   for_each_shape([](const ScheduleShape& s) { EXPECT_TRUE(completes(build_schedule(s))); });
 }

@@ -69,10 +69,12 @@ TEST(Evaluate, MemoryComposesBlockByBlock) {
       Bytes bytes = rank.fixed_memory, scratch = rank.scratch;
       std::size_t layer = 0;
       for (std::size_t stage = 0; stage < strategy.stages.size(); ++stage) {
+        const StagePlace place =
+            place_of_stage(strategy.schedule, strategy.pp, static_cast<int>(stage));
         for (int n = 0; n < strategy.stages[stage]; ++n, ++layer) {
-          if (stage % lines.ranks.size() != r) continue;
+          if (static_cast<std::size_t>(place.rank) != r) continue;
           const auto kind = static_cast<std::size_t>(lines.layers[layer]);
-          bytes += rank.layer_memory[stage / lines.ranks.size()][kind];
+          bytes += rank.layer_memory[static_cast<std::size_t>(place.chunk)][kind];
           scratch = std::max(scratch, lines.layer_scratch[kind]);
         }
       }
@@ -89,7 +91,7 @@ TEST(Evaluate, BlocksOfAReducedMeshEqualThoseOfTheWhole) {
     balance_stages(setting.costs, strategy, Bytes());
     const PartitionedGraph whole = partition(setting.graph, strategy);
     const auto states = optimizer_states(setting.job.training.optimizer);
-    const auto chunks = chunks_of_rank(strategy.stages, strategy.pp, strategy.pp - 1);
+    const auto chunks = chunks_of_rank(strategy, strategy.pp - 1);
     EXPECT_EQ(lay_out_rank(whole, chunks, states),
               lay_out_rank(setting.costs.blocks(strategy).graph, chunks, states));
   });

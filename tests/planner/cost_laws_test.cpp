@@ -69,6 +69,35 @@ TEST(CostLaws, EvaluateEqualsThePlanWithPartsAndRecomputation) {
   }
 }
 
+// Ranks without a layer, or with nothing at all.
+TEST(CostLaws, EvaluateEqualsThePlanOfEmptyStages) {
+  JobSpec job = small_job(true);
+  for (const ScheduleKind kind : {ScheduleKind::OneFOneB, ScheduleKind::Gpipe, ScheduleKind::ZbH1,
+                                  ScheduleKind::ZbV, ScheduleKind::DualpipeV}) {
+    for (const std::vector<int>& stages :
+         {std::vector<int>{0, 13, 0, 0, 0, 0, 0, 0}, {0, 0, 0, 6, 0, 7, 0, 0}}) {
+      Strategy strategy;
+      strategy.schedule = kind;
+      strategy.vpp = is_folded(kind) ? 2 : 1;
+      strategy.pp = 8 / strategy.vpp;
+      strategy.overlap.pipeline = true;
+      strategy.stages = stages;
+      SCOPED_TRACE(summary(strategy));
+      job.layout.stages = stages;
+      Setting setting(job);
+      const Plan plan = lower(setting, strategy);
+      EXPECT_EQ(render(verify(plan, "plan"), {}), "");
+      const Evaluation e = evaluate(setting.costs, strategy);
+      EXPECT_EQ(simulate(plan).step_ns, e.step_ns);
+      for (std::size_t r = 0; r < e.memory.size(); ++r) {
+        EXPECT_EQ(arena_bytes(plan.programs[r]), e.memory[r].total) << "stage " << r;
+      }
+      EXPECT_LE(lower_bounds(setting.costs, strategy).step_ns, e.step_ns);
+      EXPECT_LE(lower_bounds(setting.costs, strategy).peak, peak(e));
+    }
+  }
+}
+
 TEST(CostLaws, ThePlanSpendsItsTimeAsEvaluateSays) {
   Setting setting(small_job(true));
   Strategy strategy;

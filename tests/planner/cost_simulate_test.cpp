@@ -20,6 +20,7 @@ Durations durations(const ScheduleShape& s, std::int64_t forward, std::int64_t b
   Durations d;
   d.forward_ns.assign(ranks, std::vector<std::int64_t>(chunks, forward));
   d.backward_ns.assign(ranks, std::vector<std::int64_t>(chunks, backward));
+  d.weight_ns.assign(ranks, std::vector<std::int64_t>(chunks, 0));
   d.reduce_ns.assign(ranks, std::vector<std::int64_t>(chunks, 0));
   d.prologue_ns.assign(ranks, 0);
   d.update_ns.assign(ranks, 0);
@@ -45,6 +46,32 @@ TEST(Simulate, MakespansEqualTheTheory) {
   EXPECT_EQ(makespan_in_forwards(8, 1, 16), 69.0);  // 23 * 3
   EXPECT_EQ(makespan_in_forwards(8, 2, 16), 58.5);  // 19.5 * 3
   EXPECT_EQ(makespan_in_forwards(4, 1, 2), 15.0);   // fewer micro-batches than ranks: 5 * 3
+}
+
+// Passes of a unit each: F = B = W = 1. What a step takes beyond the m (F + B + W) of a rank.
+double bubble_in_passes(ScheduleKind kind, int pp, std::int64_t micro_batches) {
+  ScheduleShape s = shape(pp, is_folded(kind) ? 2 : 1, micro_batches);
+  s.kind = kind;
+  Durations d = durations(s, 1, splits_backward(kind) ? 1 : 2, 0);
+  if (splits_backward(kind)) d.weight_ns = d.forward_ns;
+  const std::int64_t work = 3 * micro_batches * s.vpp;
+  return static_cast<double>(simulate(build_schedule(s), d).step_ns - work) / s.vpp;
+}
+
+TEST(Simulate, BubblesEqualTheTheory) {
+  for (const int pp : {2, 3, 4, 8}) {
+    for (const std::int64_t m : {2 * pp, 2 * pp + 1, 5 * pp + 2}) {
+      SCOPED_TRACE("pp " + std::to_string(pp) + " m " + std::to_string(m));
+      // 1F1B and GPipe: (p - 1) (F + B + W)
+      EXPECT_EQ(bubble_in_passes(ScheduleKind::OneFOneB, pp, m), 3.0 * (pp - 1));
+      EXPECT_EQ(bubble_in_passes(ScheduleKind::Gpipe, pp, m), 3.0 * (pp - 1));
+      // ZB-H1: (p - 1) (F + B - W)
+      EXPECT_EQ(bubble_in_passes(ScheduleKind::ZbH1, pp, m), pp - 1.0);
+      // V: none but the way of the first forward to the last rank, by half stages
+      EXPECT_EQ(bubble_in_passes(ScheduleKind::ZbV, pp, m), (pp - 1) / 2.0);
+      EXPECT_EQ(bubble_in_passes(ScheduleKind::DualpipeV, pp, m), (pp - 1) / 2.0);
+    }
+  }
 }
 
 TEST(Simulate, TransfersDelayTheWarmUpAndShowAsExposed) {

@@ -83,6 +83,35 @@ TEST(EmittedPlans, PipelinesEndInEveryTiming) {
   }
 }
 
+// F02 and D18: every schedule with few and many micro-batches, transfers overlapped or not.
+TEST(EmittedPlans, EveryScheduleEndsInEveryTiming) {
+  for (const ScheduleKind kind :
+       {ScheduleKind::Gpipe, ScheduleKind::ZbH1, ScheduleKind::ZbV, ScheduleKind::DualpipeV}) {
+    for (const int pp : {2, 3, 4}) {
+      for (const std::int64_t micro_batches : {1, 2, 2 * pp, 2 * pp + 1}) {
+        if (kind == ScheduleKind::DualpipeV && micro_batches < 2 * pp) continue;
+        Strategy strategy = pipeline(pp, is_folded(kind) ? 2 : 1);
+        strategy.schedule = kind;
+        strategy.overlap.pipeline = micro_batches % 2 == 0;
+        check(strategy, micro_batches);
+      }
+    }
+  }
+}
+
+// Gradients are reduced beside the last backwards, those of a tied tensor after both its ends.
+TEST(EmittedPlans, EveryScheduleReducesInEveryTiming) {
+  for (const ScheduleKind kind :
+       {ScheduleKind::Gpipe, ScheduleKind::ZbH1, ScheduleKind::ZbV, ScheduleKind::DualpipeV}) {
+    Strategy strategy = pipeline(2, is_folded(kind) ? 2 : 1);
+    strategy.schedule = kind;
+    strategy.tp = strategy.dp = 2;
+    strategy.sequence_parallel = true;
+    strategy.overlap.gradient_reduce = strategy.overlap.pipeline = true;
+    check(strategy, 5);
+  }
+}
+
 // F01: 4 stages of two chunks each, 8 micro-batches, transfers overlapped.
 TEST(EmittedPlans, InterleavedPipelinesEndInEveryTiming) {
   for (const bool overlaps : {false, true}) {

@@ -142,7 +142,14 @@ TEST(AssignMemory, CutsCoverTheChain) {
   EXPECT_EQ(ranges[0], (BlockRange{0, 3}));  // the embedding joins the first
   EXPECT_EQ(ranges[1], (BlockRange{3, 3}));
   EXPECT_EQ(ranges[2], (BlockRange{6, 2}));  // and the head the last
-  EXPECT_EQ(chunks_of_rank({1, 1, 1, 1}, 2, 1), (std::vector<BlockRange>{{2, 1}, {4, 2}}));
+  EXPECT_EQ(cut_blocks({0, 2, 0}), (std::vector<BlockRange>{{0, 1}, {1, 2}, {3, 1}}));
+  Strategy strategy;
+  strategy.pp = strategy.vpp = 2;
+  strategy.stages = {1, 1, 1, 1};
+  EXPECT_EQ(chunks_of_rank(strategy, 1), (std::vector<ChunkLayout>{{{2, 1}, 0}, {{4, 2}, 1}}));
+  strategy.schedule = ScheduleKind::ZbV;  // rank 1 is the bottom: stages 1 and 2 share a slot
+  EXPECT_EQ(chunks_of_rank(strategy, 1), (std::vector<ChunkLayout>{{{2, 1}, 0}, {{3, 1}, 0}}));
+  EXPECT_EQ(chunks_of_rank(strategy, 0), (std::vector<ChunkLayout>{{{0, 2}, 0}, {{4, 2}, 1}}));
 }
 
 Instruction run(int segment, std::int64_t micro_batch) {

@@ -60,7 +60,7 @@ using Ids = std::vector<std::string>;
 
 TEST(Rules, EveryRuleHoldsForOneRank) {
   const std::vector<RuleResult> results = check_rules(job(), Strategy{});
-  EXPECT_EQ(results.size(), 25u);
+  EXPECT_EQ(results.size(), 28u);
   for (const RuleResult& result : results) {
     EXPECT_TRUE(result.ok) << result.rule;
     EXPECT_FALSE(result.message.empty());  // its formula, for explain
@@ -157,6 +157,85 @@ TEST(Rules, A04_InterleavingNeedsAsManyMicroBatchesAsStages) {
   spec.training.global_batch = 12;
   EXPECT_EQ(only_broken(spec, s).nearest,
             "training.global_batch: 18, or layout.micro_batch: 2, or layout.vpp: 1");
+}
+
+TEST(Rules, EachScheduleTakesItsChunks) {
+  JobSpec spec = job();
+  spec.training.global_batch = 8;
+  Strategy s;
+  s.pp = 4;
+  const auto takes = [&](ScheduleKind kind) {
+    std::vector<int> all;
+    s.schedule = kind;
+    for (s.vpp = 1; s.vpp <= 2; ++s.vpp) {
+      if (is_legal(spec, s)) all.push_back(s.vpp);
+    }
+    return all;
+  };
+  EXPECT_EQ(takes(ScheduleKind::OneFOneB), (std::vector<int>{1, 2}));
+  EXPECT_EQ(takes(ScheduleKind::Gpipe), std::vector<int>{1});
+  EXPECT_EQ(takes(ScheduleKind::ZbH1), std::vector<int>{1});
+  EXPECT_EQ(takes(ScheduleKind::ZbV), std::vector<int>{2});
+  EXPECT_EQ(takes(ScheduleKind::DualpipeV), std::vector<int>{2});
+  s.schedule = ScheduleKind::ZbV;
+  s.vpp = 1;
+  const RuleResult result = only_broken(spec, s);
+  EXPECT_EQ(result.message, "layout.schedule zb_v takes layout.vpp 2, but it is 1");
+  EXPECT_EQ(result.nearest, "layout.vpp: 2, or layout.schedule: 1f1b");
+}
+
+TEST(Rules, DualpipeVNeedsTwoMicroBatchesARank) {
+  JobSpec spec = job();
+  spec.training.global_batch = 7;
+  Strategy s;
+  s.pp = 4;
+  s.vpp = 2;
+  s.schedule = ScheduleKind::DualpipeV;
+  const RuleResult result = only_broken(spec, s);
+  EXPECT_EQ(result.message,
+            "layout.schedule dualpipe_v needs at least twice as many micro-batches as layout.pp 4, "
+            "but training.global_batch 7 / (layout.micro_batch 1 * dp 1) = 7");
+  EXPECT_EQ(result.nearest, "layout.schedule: zb_v, or training.global_batch: 8, or layout.pp: 3");
+  s.schedule = ScheduleKind::ZbV;  // fewer only leave gaps
+  spec.training.global_batch = 1;
+  EXPECT_TRUE(is_legal(spec, s));
+}
+
+TEST(Rules, ASplitBackwardKeepsItsGradientsWhole) {
+  JobSpec spec = job();
+  spec.training.global_batch = 8;
+  Strategy s;
+  s.pp = 4;
+  s.dp = 2;
+  s.schedule = ScheduleKind::ZbH1;
+  s.zero_group = 2;
+  s.zero = 1;
+  EXPECT_TRUE(is_legal(spec, s));
+  s.zero = 2;
+  const RuleResult result = only_broken(spec, s);
+  EXPECT_EQ(result.message,
+            "layout.zero 2 reduces gradients inside backward, which layout.schedule zb_h1 splits "
+            "in two passes");
+  EXPECT_EQ(result.nearest, "layout.zero: 1, or layout.schedule: 1f1b");
+  s.schedule = ScheduleKind::Gpipe;
+  EXPECT_TRUE(is_legal(spec, s));
+}
+
+// H07: the first stage may be shorter than the others, or empty.
+TEST(Rules, H07_GivenCountsMayLeaveStagesShortOrEmpty) {
+  JobSpec spec = job();
+  spec.model.layers = 61;
+  Strategy s;
+  s.pp = 8;
+  s.stages = {5, 8, 8, 8, 8, 8, 8, 8};
+  EXPECT_TRUE(is_legal(spec, s));
+  s.stages = {0, 8, 8, 8, 8, 8, 8, 13};
+  EXPECT_TRUE(is_legal(spec, s));
+  s.stages = {4, 8, 8, 8, 8, 8, 8, 8};
+  EXPECT_EQ(only_broken(spec, s).message, "layout.stages sums to 60, not to model.layers 61");
+  spec.model.layers = 3;  // fewer layers than stages
+  s.stages = {0, 1, 0, 1, 0, 1, 0, 0};
+  EXPECT_TRUE(is_legal(spec, s));
 }
 
 TEST(Rules, A05_AnyNumberOfMicroBatchesFromThePipelineUpCanInterleave) {

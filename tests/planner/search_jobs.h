@@ -47,12 +47,13 @@ inline std::vector<Strategy> all_legal(const JobSpec& job) {
     if (normalised(strategy) == strategy && is_legal(job, strategy)) legal.push_back(strategy);
   };
   const auto add_flags = [&](Strategy strategy) {
-    for (int flags = 0; flags < 64; ++flags) {
+    for (int flags = 0; flags < 320; ++flags) {
+      strategy.schedule = static_cast<ScheduleKind>(flags / 64);
       strategy.sequence_parallel = (flags & 4) != 0;
       strategy.overlap.gradient_reduce = (flags & 2) != 0;
       strategy.overlap.pipeline = (flags & 1) != 0;
       strategy.overlap.parameter_gather = (flags & 8) != 0;
-      strategy.zero = flags / 16;
+      strategy.zero = flags / 16 % 4;
       strategy.zero_group = strategy.zero == 0 ? 1 : strategy.dp;
       add(strategy);
     }

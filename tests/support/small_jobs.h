@@ -13,6 +13,7 @@
 #include "planner/cost/costs.h"
 #include "planner/model/add_backward.h"
 #include "planner/model/build_model.h"
+#include "planner/rules.h"
 #include "planner/spec/job_spec.h"
 #include "planner/strategy.h"
 
@@ -77,24 +78,26 @@ inline std::vector<Strategy> strategies(const JobSpec& job) {
       for (const int dp : {1, 2, 3, 4}) {
         for (const int vpp : {1, 2, 3}) {
           for (const int micro_batch : {1, 2, 4}) {
-            for (const int flags : {0, 1, 2, 3}) {
+            for (int flags = 0; flags < 20; ++flags) {
               Strategy s;
               s.tp = tp;
               s.pp = pp;
               s.dp = dp;
               s.vpp = vpp;
               s.micro_batch = micro_batch;
-              s.sequence_parallel = tp > 1 && flags % 2 == 1;
-              s.overlap.gradient_reduce = dp > 1 && flags / 2 == 1;
-              s.overlap.pipeline = pp > 1 && flags / 2 == 1;
+              const bool overlaps = flags / 2 % 2 == 1;
+              s.schedule = static_cast<ScheduleKind>(flags / 4);
+              s.sequence_parallel = flags % 2 == 1;
+              s.overlap.gradient_reduce = s.overlap.pipeline = overlaps;
               // Every level beside every other field; on 4 data ranks over two pairs.
-              s.zero = dp > 1 ? (tp / 2 + pp + vpp + micro_batch + flags) % 4 : 0;
-              if (s.zero > 0) s.zero_group = dp == 4 ? 2 : dp;
-              s.overlap.parameter_gather = s.zero % 3 > 0 && pp % 2 == flags / 2;
-              if ((vpp == 1 || pp > 1) && job.training.global_batch % (dp * micro_batch) == 0 &&
-                  (vpp == 1 || micro_batches(s, job.training.global_batch) >= pp)) {
-                all.push_back(s);
-              }
+              const int levels = splits_backward(s.schedule) ? 2 : 4;
+              s.zero = (tp / 2 + pp + vpp + micro_batch + flags) % levels;
+              s.zero_group = dp == 4 ? 2 : dp;
+              s.overlap.parameter_gather = pp % 2 == (overlaps ? 1 : 0);
+              s = normalised(s);
+              JobSpec any_world = job;
+              any_world.cluster.reset();
+              if (is_legal(any_world, s)) all.push_back(s);
             }
           }
         }
