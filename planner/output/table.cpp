@@ -146,9 +146,14 @@ std::string top_table(const std::vector<Estimate>& top) {
   const bool has_experts = std::any_of(top.begin(), top.end(), [](const Estimate& estimate) {
     return estimate.candidate.strategy.ep * estimate.candidate.strategy.etp > 1;
   });
+  const bool has_schedules = std::any_of(top.begin(), top.end(), [](const Estimate& estimate) {
+    return estimate.candidate.strategy.schedule != ScheduleKind::OneFOneB;
+  });
   std::vector<std::string> header = {"", "tp", "pp", "vpp", "dp"};
   if (has_experts) header.insert(header.end(), {"ep", "etp"});
-  header.insert(header.end(), {"mb", "sp", "step", "MFU", "tokens/s/GPU", "peak"});
+  header.insert(header.end(), {"mb", "sp"});
+  if (has_schedules) header.emplace_back("schedule");
+  header.insert(header.end(), {"step", "MFU", "tokens/s/GPU", "peak"});
   TextTable table(std::move(header));
   int place = 0;
   for (const Estimate& estimate : top) {
@@ -159,8 +164,9 @@ std::string top_table(const std::vector<Estimate>& top) {
                                     std::to_string(s.pp), std::to_string(s.vpp),
                                     std::to_string(s.dp)};
     if (has_experts) row.insert(row.end(), {std::to_string(s.ep), std::to_string(s.etp)});
-    row.insert(row.end(), {std::to_string(s.micro_batch), s.sequence_parallel ? "yes" : "no",
-                           time_text(candidate.evaluation.step_ns), percent(rates.mfu),
+    row.insert(row.end(), {std::to_string(s.micro_batch), s.sequence_parallel ? "yes" : "no"});
+    if (has_schedules) row.push_back(to_string(s.schedule));
+    row.insert(row.end(), {time_text(candidate.evaluation.step_ns), percent(rates.mfu),
                            with_decimals(rates.tokens_per_s_per_gpu, 1),
                            to_string(peak(candidate.evaluation))});
     table.add(std::move(row));

@@ -1,6 +1,7 @@
 #include <algorithm>
 
 #include "planner/spec/read_sections.h"
+#include "planner/spec/stage_string.h"
 #include "planner/strategy.h"
 
 namespace mega::planner {
@@ -31,7 +32,23 @@ std::optional<std::vector<std::string>> words(MappingReader& reader, const std::
   return out;
 }
 
-// auto, even, or how many layers each virtual stage has.
+// "Et*3|(tt|)*29|L": the counts of Megatron's string.
+void read_stage_string(MappingReader& reader, const std::string& text, LayoutSpec& layout) {
+  StageString string = parse_stage_string(text);
+  const bool predicts = std::any_of(string.predictors.begin(), string.predictors.end(),
+                                    [](int count) { return count > 0; });
+  if (string.error.empty() && predicts) {
+    string.error = "asks for multi-token prediction (m), which is not built yet";
+  }
+  if (!string.error.empty()) {
+    reader.fail("stages", reader.path_of("stages") + " " + string.error,
+                "such as Et*3|(tt|)*29|L: E embedding, t layer, L loss, | between stages");
+    return;
+  }
+  layout.stages = std::move(string.layers);
+}
+
+// auto, even, how many layers each virtual stage has, or Megatron's string of them.
 void read_stages(MappingReader& reader, LayoutSpec& layout) {
   const YamlNode* node = reader.find("stages");
   if (node == nullptr) return;
@@ -39,9 +56,8 @@ void read_stages(MappingReader& reader, LayoutSpec& layout) {
     layout.stages_mode = node->text;
     return;
   }
-  if (node->is_scalar() && node->text.find('|') != std::string::npos) {
-    reader.fail("stages", reader.path_of("stages") + " as Megatron's string is not built yet",
-                "write the counts: [7, 8, 8, 7]");
+  if (node->is_scalar() && node->text.find_first_of("EtL|") != std::string::npos) {
+    read_stage_string(reader, node->text, layout);
     return;
   }
   std::vector<int> counts;

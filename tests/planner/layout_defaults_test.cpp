@@ -70,6 +70,39 @@ TEST(LayoutDefaults, WhatTheJsonOfACandidatePrintsIsAcceptedBack) {
   EXPECT_EQ(summary(s), "tp2 mb1 sp");
 }
 
+// H06: the string gives counts and, where vpp is absent, the chunks a rank.
+TEST(LayoutDefaults, H06_MegatronsStringGivesCountsAndChunks) {
+  const auto sets = [](const std::string& stages) {
+    return std::vector<std::string>{"cluster={use: cpu-2, nodes: 16}", "model.layers=61",
+                                    "training.global_batch=64",
+                                    "layout={pp: 32, micro_batch: 1, stages: " + stages + "}"};
+  };
+  const Strategy s = layout_with(sets("'Et*3|(tt|)*29|L'"));
+  EXPECT_EQ(s.vpp, 1);
+  EXPECT_EQ(s.stages.size(), 32U);
+  EXPECT_EQ(s.stages.front(), 3);
+  EXPECT_EQ(s.stages.back(), 0);
+  std::vector<std::string> sixteen = sets("'Et*3|(tt|)*29|L'");
+  sixteen.emplace_back("layout.pp=16");
+  EXPECT_EQ(layout_with(sixteen).vpp, 2);
+  const auto message = [&](const std::string& stages) {
+    const Errors errors = complete_layout(job_with(sets(stages))).errors();
+    return errors.size() == 1 ? errors[0].message : std::to_string(errors.size()) + " errors";
+  };
+  EXPECT_EQ(message("'Et*2|(tt|)*29|L'"), "layout.stages sums to 60, not to model.layers 61");
+  EXPECT_EQ(message("'Et*3|(tt|)*29L'"),
+            "layout.stages has 31 counts for layout.pp 32 * vpp 1 = 32 stages");
+}
+
+TEST(LayoutDefaults, AVImpliesTwoChunks) {
+  const Strategy s = layout_with({"layout={pp: 2, schedule: zb_v, micro_batch: 1}"});
+  EXPECT_EQ(s.vpp, 2);
+  EXPECT_EQ(summary(s), "pp2 vpp2 mb1 zb_v +pipeline");
+  const Strategy one = layout_with({"layout={schedule: zb_v, micro_batch: 1}"});
+  EXPECT_EQ(one.vpp, 1);  // without a pipeline there is no schedule
+  EXPECT_EQ(one.schedule, ScheduleKind::OneFOneB);
+}
+
 TEST(LayoutDefaults, MicroBatchIsRequiredAndOtherErrorsStillCome) {
   const JobSpec job = job_with({"layout.tp=3"});
   const Errors errors = complete_layout(job).errors();
