@@ -56,7 +56,7 @@ void read_stages(MappingReader& reader, LayoutSpec& layout) {
     layout.stages_mode = node->text;
     return;
   }
-  if (node->is_scalar() && node->text.find_first_of("EtL|") != std::string::npos) {
+  if (node->is_scalar() && node->text.find_first_of("EL|*") != std::string::npos) {
     read_stage_string(reader, node->text, layout);
     return;
   }

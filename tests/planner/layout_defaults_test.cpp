@@ -72,25 +72,25 @@ TEST(LayoutDefaults, WhatTheJsonOfACandidatePrintsIsAcceptedBack) {
 
 // H06: the string gives counts and, where vpp is absent, the chunks a rank.
 TEST(LayoutDefaults, H06_MegatronsStringGivesCountsAndChunks) {
-  const auto sets = [](const std::string& stages) {
-    return std::vector<std::string>{"cluster={use: cpu-2, nodes: 16}", "model.layers=61",
-                                    "training.global_batch=64",
-                                    "layout={pp: 32, micro_batch: 1, stages: " + stages + "}"};
+  const auto layout_of = [](int pp, const std::string& stages) {
+    JobSpec job = job_with({"model.layers=61", "training.global_batch=64",
+                            "layout={micro_batch: 1, stages: '" + stages + "'}"});
+    job.cluster.reset();
+    job.layout.pp = pp;
+    return complete_layout(job);
   };
-  const Strategy s = layout_with(sets("'Et*3|(tt|)*29|L'"));
+  const Strategy s = layout_of(32, "Et*3|(tt|)*29|L").value();
   EXPECT_EQ(s.vpp, 1);
   EXPECT_EQ(s.stages.size(), 32U);
   EXPECT_EQ(s.stages.front(), 3);
   EXPECT_EQ(s.stages.back(), 0);
-  std::vector<std::string> sixteen = sets("'Et*3|(tt|)*29|L'");
-  sixteen.emplace_back("layout.pp=16");
-  EXPECT_EQ(layout_with(sixteen).vpp, 2);
+  EXPECT_EQ(layout_of(16, "Et*3|(tt|)*29|L").value().vpp, 2);
   const auto message = [&](const std::string& stages) {
-    const Errors errors = complete_layout(job_with(sets(stages))).errors();
+    const Errors errors = layout_of(32, stages).errors();
     return errors.size() == 1 ? errors[0].message : std::to_string(errors.size()) + " errors";
   };
-  EXPECT_EQ(message("'Et*2|(tt|)*29|L'"), "layout.stages sums to 60, not to model.layers 61");
-  EXPECT_EQ(message("'Et*3|(tt|)*29L'"),
+  EXPECT_EQ(message("Et*2|(tt|)*29|L"), "layout.stages sums to 60, not to model.layers 61");
+  EXPECT_EQ(message("Et*3|(tt|)*29L"),
             "layout.stages has 31 counts for layout.pp 32 * vpp 1 = 32 stages");
 }
 

@@ -34,7 +34,7 @@ const std::map<std::string, Prefixes> kMayInclude = {
     {"kernels/", {"ir/base/", "ir/types.", "ir/op."}},
     {"runtime/", {"ir/base/", "ir/types.", "ir/op.", "ir/mesh.", "ir/plan", "kernels/"}},
     {"planner/spec/", {"ir/base/", "planner/strategy"}},
-    {"planner/strategy", {"ir/base/", "ir/mesh."}},
+    {"planner/strategy", {"ir/base/", "ir/mesh.", "ir/schedule_order."}},
     {"planner/rules", {"ir/base/", "planner/spec/", "planner/strategy"}},
     {"planner/model/", {"ir/", "planner/spec/"}},
     {"planner/lower/", {"ir/", "planner/spec/", "planner/strategy"}},
