@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
+#include <numeric>
 #include <utility>
 
 #include "planner/cost/evaluate.h"
@@ -43,12 +44,17 @@ StageLines time_lines(const BlockCosts& blocks, const Strategy& strategy, const 
   lines.layer_scratch.resize(kinds.size());
   lines.ranks.resize(static_cast<std::size_t>(strategy.pp));
   for (RankLine& rank : lines.ranks) {
+    rank.chunk_time.assign(static_cast<std::size_t>(strategy.vpp), 0);
     rank.layer_memory.assign(static_cast<std::size_t>(strategy.vpp),
                              std::vector<Bytes>(kinds.size()));
   }
-  lines.ranks.front().fixed_time += time(blocks.embedding());
-  (has_one_end(strategy) ? lines.ranks.front() : lines.ranks.back()).fixed_time +=
-      time(blocks.head());
+  RankLine& last = has_one_end(strategy) ? lines.ranks.front() : lines.ranks.back();
+  lines.ranks.front().chunk_time.front() += time(blocks.embedding());
+  last.chunk_time.back() += time(blocks.head());
+  for (RankLine& rank : lines.ranks) {
+    rank.fixed_time =
+        std::accumulate(rank.chunk_time.begin(), rank.chunk_time.end(), std::int64_t{0});
+  }
   lines.schedule = strategy.schedule;
   return lines;
 }

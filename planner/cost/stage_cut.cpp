@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstddef>
 #include <limits>
+#include <utility>
 
 #include "ir/base/check.h"
 #include "planner/cost/stage_cut_mixed.h"
@@ -26,33 +27,45 @@ std::int64_t fixed_memory(const StageLines& lines, const RankLine& rank) {
   return (rank.fixed_memory + std::max(rank.scratch, lines.layer_scratch[0])).count();
 }
 
-// How many more layers fit into the rank's chunks from `first` on, each with at least one, when
-// `time` and `memory` are left for them; -1 when not even the one does.
-std::int64_t capacity(const StageLines& lines, const RankLine& rank, std::size_t first,
-                      std::int64_t time, std::int64_t memory) {
-  const auto chunks = static_cast<std::int64_t>(rank.layer_memory.size() - first);
-  if (chunks == 0) return time >= 0 && memory >= 0 ? 0 : -1;
-  std::int64_t needed = 0, cheapest = kNoLimit;
-  for (std::size_t c = first; c < rank.layer_memory.size(); ++c) {
-    needed += rank.layer_memory[c][0].count();
-    cheapest = std::min(cheapest, rank.layer_memory[c][0].count());
-  }
-  time -= chunks * lines.layer_time[0];
-  memory -= needed;
-  if (time < 0 || memory < 0) return -1;
-  std::int64_t more = layer_count(lines);
-  if (lines.layer_time[0] > 0) more = std::min(more, time / lines.layer_time[0]);
-  if (cheapest > 0) more = std::min(more, memory / cheapest);
-  return chunks + more;
+CutLimits left_without_layers(const StageLines& lines, const RankLine& rank, CutLimits limits) {
+  limits.time -= rank.fixed_time;
+  limits.memory -= fixed_memory(lines, rank);
+  return limits;
 }
 
-// Layers that all ranks hold together within `time` and `memory` each; -1 when one can't do its
-// part.
-std::int64_t capacity(const StageLines& lines, std::int64_t time, std::int64_t memory) {
+// How many more layers fit into the rank's chunks from `first` on, each with at least one, when
+// `left` is left for them; -1 when not even the one does.
+std::int64_t capacity(const StageLines& lines, const RankLine& rank, std::size_t first,
+                      CutLimits left) {
+  const std::int64_t layer_time = lines.layer_time[0];
+  std::vector<std::pair<std::int64_t, std::int64_t>> chunks;  // memory of a layer, how many more
+  for (std::size_t c = first; c < rank.layer_memory.size(); ++c) {
+    if (!stage_fits(rank, c, layer_time, left.stage_time)) return -1;
+    const std::int64_t own = rank.chunk_time.empty() ? 0 : rank.chunk_time[c];
+    const std::int64_t most = layer_time > 0 ? (left.stage_time - own) / layer_time - 1 : kNoLimit;
+    chunks.emplace_back(rank.layer_memory[c][0].count(), most);
+    left.time -= layer_time;
+    left.memory -= chunks.back().first;
+  }
+  if (left.time < 0 || left.memory < 0) return -1;
+  if (chunks.empty()) return 0;
+  std::sort(chunks.begin(), chunks.end());
+  std::int64_t more = 0;  // the cheapest chunks first
+  for (auto [memory, most] : chunks) {
+    most = std::min<std::int64_t>(most, layer_count(lines));
+    if (memory > 0) most = std::min(most, left.memory / memory);
+    left.memory -= most * memory;
+    more += most;
+  }
+  if (layer_time > 0) more = std::min(more, left.time / layer_time);
+  return static_cast<std::int64_t>(chunks.size()) + more;
+}
+
+// Layers that all ranks hold together within `limits` each; -1 when one can't do its part.
+std::int64_t capacity(const StageLines& lines, const CutLimits& limits) {
   std::int64_t total = 0;
   for (const RankLine& rank : lines.ranks) {
-    const std::int64_t own =
-        capacity(lines, rank, 0, time - rank.fixed_time, memory - fixed_memory(lines, rank));
+    const std::int64_t own = capacity(lines, rank, 0, left_without_layers(lines, rank, limits));
     if (own < 0) return -1;
     total += own;
   }
@@ -60,15 +73,16 @@ std::int64_t capacity(const StageLines& lines, std::int64_t time, std::int64_t m
 }
 
 // Gives each virtual stage in turn the fewest layers with which the rest can still be placed.
-std::vector<int> least_cut(const StageLines& lines, std::int64_t time, std::int64_t memory) {
+std::vector<int> least_cut(const StageLines& lines, const CutLimits& limits) {
   struct Left {
-    std::int64_t time, memory, capacity;
+    CutLimits limits;
+    std::int64_t capacity;
   };
   std::vector<Left> left;
   std::int64_t total = 0;  // capacity of all that is not placed
   for (const RankLine& rank : lines.ranks) {
-    Left own{time - rank.fixed_time, memory - fixed_memory(lines, rank), 0};
-    own.capacity = capacity(lines, rank, 0, own.time, own.memory);
+    Left own{left_without_layers(lines, rank, limits), 0};
+    own.capacity = capacity(lines, rank, 0, own.limits);
     total += own.capacity;
     left.push_back(own);
   }
@@ -83,11 +97,12 @@ std::vector<int> least_cut(const StageLines& lines, std::int64_t time, std::int6
     const std::int64_t others = total - left[r].capacity;
     for (int n = 1;; ++n) {
       MEGA_CHECK(n <= layer_count(lines), "a cut that exists was not found");
-      const std::int64_t time_left = left[r].time - n * lines.layer_time[0];
-      const std::int64_t memory_left = left[r].memory - n * rank.layer_memory[c][0].count();
-      const std::int64_t rest = capacity(lines, rank, c + 1, time_left, memory_left);
+      CutLimits now = left[r].limits;
+      now.time -= n * lines.layer_time[0];
+      now.memory -= n * rank.layer_memory[c][0].count();
+      const std::int64_t rest = capacity(lines, rank, c + 1, now);
       if (rest < 0 || n + rest + others < layers) continue;
-      left[r] = {time_left, memory_left, rest};
+      left[r] = {now, rest};
       total = others + rest;
       layers -= n;
       cut.push_back(n);
@@ -125,25 +140,39 @@ std::int64_t most_memory(const StageLines& lines) {
 }
 
 bool may_exist(const StageLines& lines, std::int64_t time, std::int64_t memory) {
-  if (has_one_kind(lines)) return capacity(lines, time, memory) >= layer_count(lines);
+  if (has_one_kind(lines))
+    return capacity(lines, {time, memory, kNoLimit / 4}) >= layer_count(lines);
   return mixed_cut_may_exist(lines, time, memory);
 }
 
 // The best cut of layers of several kinds.
 std::optional<std::vector<int>> best_mixed_cut(const StageLines& lines, std::int64_t memory) {
-  std::optional<std::vector<int>> best = mixed_cut(lines, most_time(lines), memory);
+  const std::int64_t most = most_time(lines);
+  std::optional<std::vector<int>> best = mixed_cut(lines, {most, memory, most});
   if (!best) return std::nullopt;
-  least_value(most_time(lines), [&](std::int64_t time) {
-    if (!mixed_cut_may_exist(lines, time, memory)) return false;
-    auto cut = mixed_cut(lines, time, memory);
+  const auto improves = [&](const CutLimits& limits) {
+    if (!mixed_cut_may_exist(lines, limits.time, memory)) return false;
+    auto cut = mixed_cut(lines, limits);
     if (!cut) return false;
     best = std::move(cut);
     return true;
+  };
+  const std::int64_t least = least_value(most, [&](std::int64_t time) {
+    return improves({time, memory, most});
   });
+  if (lines.ranks[0].layer_memory.size() > 1) {
+    least_value(least, [&](std::int64_t stage) { return improves({least, memory, stage}); });
+  }
   return best;
 }
 
 }  // namespace
+
+bool stage_fits(const RankLine& rank, std::size_t chunk, std::int64_t layers_time,
+                std::int64_t most) {
+  const std::int64_t own = rank.chunk_time.empty() ? 0 : rank.chunk_time[chunk];
+  return own + layers_time <= most;
+}
 
 std::optional<std::vector<int>> best_cut(const StageLines& lines, Bytes limit) {
   // Not the largest integer: sums of it must not overflow.
@@ -153,7 +182,10 @@ std::optional<std::vector<int>> best_cut(const StageLines& lines, Bytes limit) {
   if (!may_exist(lines, most, memory)) return std::nullopt;
   const std::int64_t time = least_value(
       most, [&](std::int64_t candidate) { return may_exist(lines, candidate, memory); });
-  return least_cut(lines, time, memory);
+  const std::int64_t stage_time = least_value(time, [&](std::int64_t candidate) {
+    return capacity(lines, {time, memory, candidate}) >= layer_count(lines);
+  });
+  return least_cut(lines, {time, memory, stage_time});
 }
 
 std::int64_t least_time(const StageLines& lines) {

@@ -12,13 +12,14 @@ constexpr int kMostTries = 4000;
 
 class MixedCut {
  public:
-  MixedCut(const StageLines& lines, std::int64_t time, std::int64_t memory)
+  MixedCut(const StageLines& lines, const CutLimits& limits)
       : lines_(lines),
+        stage_time_(limits.stage_time),
         ranks_(lines.ranks.size()),
         stages_(ranks_ * lines.ranks[0].layer_memory.size()) {
     weigh_layers();
     for (const RankLine& rank : lines.ranks) {
-      left_.push_back({time - rank.fixed_time, memory - rank.fixed_memory.count(),
+      left_.push_back({limits.time - rank.fixed_time, limits.memory - rank.fixed_memory.count(),
                        std::max(rank.scratch.count(), least_scratch_)});
     }
     failed_.assign((stages_ + 1) * (lines.layers.size() + 1), false);
@@ -112,6 +113,10 @@ class MixedCut {
       left.memory -= memory[kind].count();
       left.scratch = std::max(left.scratch, lines_.layer_scratch[kind].count());
       if (left.time < 0 || left.memory < left.scratch) break;
+      if (!stage_fits(lines_.ranks[rank], static_cast<std::size_t>(at.chunk),
+                      before.time - left.time, stage_time_)) {
+        break;
+      }
       if (stage + 1 == stages_ && end < lines_.layers.size()) continue;
       if (!remembers && (tries_ > kMostTries || !may_hold(stage + 1, end))) continue;
       ++tries_;
@@ -125,6 +130,7 @@ class MixedCut {
   }
 
   const StageLines& lines_;
+  std::int64_t stage_time_;
   std::size_t ranks_, stages_;
   std::int64_t least_time_ = 0, least_scratch_ = 0;
   std::vector<double> price_;            // per rank
@@ -138,13 +144,12 @@ class MixedCut {
 
 }  // namespace
 
-std::optional<std::vector<int>> mixed_cut(const StageLines& lines, std::int64_t time,
-                                          std::int64_t memory) {
-  return MixedCut(lines, time, memory).run();
+std::optional<std::vector<int>> mixed_cut(const StageLines& lines, const CutLimits& limits) {
+  return MixedCut(lines, limits).run();
 }
 
 bool mixed_cut_may_exist(const StageLines& lines, std::int64_t time, std::int64_t memory) {
-  MixedCut search(lines, time, memory);
+  MixedCut search(lines, {time, memory, std::numeric_limits<std::int64_t>::max()});
   const bool has_one_chunk = lines.ranks[0].layer_memory.size() == 1;
   return has_one_chunk ? search.run().has_value() : search.may_hold();
 }

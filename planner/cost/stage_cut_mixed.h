@@ -15,11 +15,11 @@
 
 namespace mega::planner {
 
-// The lexicographically least cut within `time` and `memory` on every rank.
-std::optional<std::vector<int>> mixed_cut(const StageLines& lines, std::int64_t time,
-                                          std::int64_t memory);
+// The lexicographically least cut within `limits` on every rank.
+std::optional<std::vector<int>> mixed_cut(const StageLines& lines, const CutLimits& limits);
 
-// Whether some cut may stay within both: true whenever one does; exact with one chunk per rank.
+// Whether some cut may stay within both, however long its stages: true whenever one does; exact
+// with one chunk per rank.
 bool mixed_cut_may_exist(const StageLines& lines, std::int64_t time, std::int64_t memory);
 
 }  // namespace mega::planner

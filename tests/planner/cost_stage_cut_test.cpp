@@ -1,8 +1,10 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <numeric>
 #include <random>
 #include <string>
+#include <tuple>
 
 #include "planner/cost/stage_cut.h"
 
@@ -26,6 +28,7 @@ StageLines plain(int layers, int pp, int vpp, std::int64_t first, std::int64_t l
 
 struct Figures {
   std::int64_t time = 0, memory = 0;  // largest of a rank
+  std::int64_t stage_time = 0;        // largest of a virtual stage
 };
 Figures figures(const StageLines& lines, const std::vector<int>& cut) {
   Figures most;
@@ -37,12 +40,18 @@ Figures figures(const StageLines& lines, const std::vector<int>& cut) {
     for (std::size_t s = 0; s < cut.size(); ++s) {
       const int ranks = static_cast<int>(lines.ranks.size());
       const StagePlace place = place_of_stage(lines.schedule, ranks, static_cast<int>(s));
+      const auto chunk = static_cast<std::size_t>(place.chunk);
+      std::int64_t stage_time = rank.chunk_time.empty() ? 0 : rank.chunk_time[chunk];
       for (int n = 0; n < cut[s]; ++n, ++layer) {
         if (static_cast<std::size_t>(place.rank) != r) continue;
         const auto kind = static_cast<std::size_t>(lines.layers[layer]);
         time += lines.layer_time[kind];
-        memory += rank.layer_memory[static_cast<std::size_t>(place.chunk)][kind];
+        stage_time += lines.layer_time[kind];
+        memory += rank.layer_memory[chunk][kind];
         scratch = std::max(scratch, lines.layer_scratch[kind]);
+      }
+      if (static_cast<std::size_t>(place.rank) == r) {
+        most.stage_time = std::max(most.stage_time, stage_time);
       }
     }
     most.time = std::max(most.time, time);
@@ -72,6 +81,30 @@ void for_each_cut(std::vector<int>& cut, std::size_t stages, int layers, const V
 TEST(StageCut, CaseA02ThirtyLayersOnFourStages) {
   EXPECT_EQ(best_cut(plain(30, 4, 1, 10, 10), Bytes()), (std::vector<int>{7, 8, 8, 7}));
   EXPECT_EQ(best_cut(plain(30, 4, 1, 0, 0), Bytes()), (std::vector<int>{6, 8, 8, 8}));
+}
+
+// Case H04: 94 layers on 8 ranks of 4 chunks, where embedding and head weigh a layer each: 3 layers
+// a stage, and one fewer at both ends. On 4 ranks of 12: 2, and 1.
+TEST(StageCut, CaseH04InterleavedStagesAreEven) {
+  const auto ends = [](StageLines lines) {
+    lines.ranks.front().chunk_time.assign(lines.ranks[0].layer_memory.size(), 0);
+    lines.ranks.back().chunk_time = lines.ranks.front().chunk_time;
+    lines.ranks.front().chunk_time.front() = lines.ranks.back().chunk_time.back() = 10;
+    return lines;
+  };
+  const auto expected = [](std::size_t stages, int layers) {
+    std::vector<int> cut(stages, layers);
+    cut.front() = cut.back() = layers - 1;
+    return cut;
+  };
+  EXPECT_EQ(best_cut(ends(plain(94, 8, 4, 10, 10)), Bytes()), expected(32, 3));
+  EXPECT_EQ(best_cut(ends(plain(94, 4, 12, 10, 10)), Bytes()), expected(48, 2));
+  EXPECT_EQ(best_cut(ends(plain(94, 8, 3, 10, 10)), Bytes()), expected(24, 4));
+}
+
+// Case A13: 46 layers, embedding and head: 48 = 4 * 12.
+TEST(StageCut, CaseA13FortySixLayersOnFourStages) {
+  EXPECT_EQ(best_cut(plain(46, 4, 1, 10, 10), Bytes()), (std::vector<int>{11, 12, 12, 11}));
 }
 
 TEST(StageCut, AHeavyHeadGetsFewerLayers) {
@@ -127,7 +160,8 @@ TEST_P(StageCutLaw, EqualsBruteForce) {
     }
     lines.ranks.resize(static_cast<std::size_t>(pp));
     for (RankLine& rank : lines.ranks) {
-      rank.fixed_time = up_to(20);
+      for (int c = 0; c < vpp; ++c) rank.chunk_time.push_back(up_to(20));
+      rank.fixed_time = std::accumulate(rank.chunk_time.begin(), rank.chunk_time.end(), 0L);
       rank.fixed_memory = Bytes(up_to(20));
       rank.scratch = Bytes(up_to(9));
       rank.layer_memory.resize(static_cast<std::size_t>(vpp));
@@ -137,7 +171,7 @@ TEST_P(StageCutLaw, EqualsBruteForce) {
     }
     const Bytes limit(trial % 3 == 0 ? 0 : 10 + up_to(30));
     std::optional<std::vector<int>> best;
-    std::int64_t least = 0, least_any = -1, least_bytes = -1;
+    std::int64_t least = 0, least_stage = 0, least_any = -1, least_bytes = -1;
     std::vector<int> start;
     for_each_cut(start, stages, static_cast<int>(lines.layers.size()),
                  [&](const std::vector<int>& cut) {
@@ -145,9 +179,12 @@ TEST_P(StageCutLaw, EqualsBruteForce) {
                    least_any = least_any < 0 ? f.time : std::min(least_any, f.time);
                    least_bytes = least_bytes < 0 ? f.memory : std::min(least_bytes, f.memory);
                    if (limit > Bytes() && f.memory > limit.count()) return;
-                   if (best && f.time >= least) return;
+                   if (best && std::tie(f.time, f.stage_time) >= std::tie(least, least_stage)) {
+                     return;
+                   }
                    best = cut;
                    least = f.time;
+                   least_stage = f.stage_time;
                  });
     SCOPED_TRACE("trial " + std::to_string(trial));
     EXPECT_EQ(best_cut(lines, limit), best);
