@@ -16,18 +16,10 @@ const char* name_of_pass(Work work) {
 }  // namespace
 
 std::string to_string(Work work) {
-  constexpr std::array kNames = {"prologue",
-                                 "gather_parameters",
-                                 "forward",
-                                 "backward",
-                                 "weight_gradient",
-                                 "send_activation",
-                                 "receive_activation",
-                                 "send_gradient",
-                                 "receive_gradient",
-                                 "reduce_gradients",
-                                 "reduce_tied",
-                                 "update"};
+  constexpr std::array kNames = {"prologue",           "gather_parameters", "forward",
+                                 "backward",           "weight_gradient",   "send_activation",
+                                 "receive_activation", "send_gradient",     "receive_gradient",
+                                 "reduce_gradients",   "reduce_tied",       "update"};
   static_assert(kNames.size() == static_cast<std::size_t>(Work::Update) + 1);
   return kNames[static_cast<std::size_t>(work)];
 }

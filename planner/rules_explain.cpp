@@ -288,7 +288,7 @@ RuleResult split_backward(const Facts& facts) {
   RuleResult result;
   result.keys = {"layout.zero", "layout.schedule"};
   const Strategy& s = facts.strategy;
-  result.message = shown(facts, "layout.zero") + " reduces gradients inside backward, which " +
+  result.message = "layout.zero " + number(s.zero) + " reduces gradients inside backward, which " +
                    "layout.schedule " + to_string(s.schedule) + " splits in two passes";
   Strategy whole = s;
   whole.schedule = ScheduleKind::OneFOneB;
