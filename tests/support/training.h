@@ -1,7 +1,8 @@
 // Trains small jobs under different layouts and compares them with one rank, by the rule of
 // equality: fp32, same micro_batch and global batch.
-//   one SGD step      per tensor max|a - b| <= 1e-5 max|b| + 1e-8 G, G the model's largest gradient
-//                     (GPT-2's key bias has gradient exactly 0); loss and norm 1e-5 relative
+//   one SGD step      per tensor max|a - b| <= 1e-5 max|b| + 3e-8 G, G the model's largest gradient
+//                     (GPT-2's key bias has gradient exactly 0, and half an ulp of fp32 is 6e-8;
+//                     the kernels' rounding differs by CPU); loss and norm 1e-5 relative
 //   20 AdamW steps    loss and norm 1e-4 relative
 #pragma once
 
@@ -161,7 +162,8 @@ inline Outcome train(const planner::JobSpec& job, Degrees degrees, int steps) {
   return train(plan_of(job, strategy_of(job, degrees)), steps);
 }
 
-inline void expect_same_gradients(const Outcome& outcome, const Outcome& one_rank) {
+inline void expect_same_gradients(const Outcome& outcome, const Outcome& one_rank,
+                                  double slack = 1) {
   double largest = 0;
   for (const runtime::GlobalTensor& tensor : one_rank.gradients) {
     for (const float value : tensor.data) {
@@ -181,7 +183,7 @@ inline void expect_same_gradients(const Outcome& outcome, const Outcome& one_ran
       if (!(difference <= worst)) worst = difference;  // a NaN must not pass
       top = std::max(top, std::abs(static_cast<double>(b.data[i])));
     }
-    EXPECT_LE(worst, 1e-5 * top + 1e-8 * largest) << a.name;
+    EXPECT_LE(worst, slack * (1e-5 * top + 3e-8 * largest)) << a.name;
   }
 }
 
